@@ -1,0 +1,144 @@
+"""`Backbone`: model, tokenizer and facts, and the vocabulary projection restricted to label rows."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from reflex.backbones.config import BackboneConfig, BackboneFacts, DeviceConfig
+from reflex.backbones.dtype import resolve_dtype, torch_device
+from reflex.backbones.locate import BackboneFiles, locate
+from reflex.backbones.tokens import PromptTokenizer
+from reflex.errors import BackboneError
+
+log = logging.getLogger(__name__)
+
+# Heads that do more than a linear map would need their own label-row code; refuse rather than be wrong.
+_UNSUPPORTED_HEADS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
+
+
+class Backbone(torch.nn.Module):
+    """A causal LM that is asked for hidden states and for the logits of a few label tokens."""
+
+    def __init__(self, model: Any, tokenizer: Any, facts: BackboneFacts) -> None:
+        super().__init__()
+        self.model = model
+        self.tokens = PromptTokenizer(tokenizer)
+        self.tokenizer = tokenizer
+        self.facts = facts
+        # transformers 5.24 renamed the argument; older releases silently ignore the new spelling.
+        names = inspect.signature(self.decoder.forward).parameters
+        self.cache_argument = "cache" if "cache" in names else "past_key_values"
+
+    @property
+    def decoder(self) -> Any:
+        """The stack below the vocabulary projection (inside any adapter wrapper)."""
+        model = self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model
+        return model.get_decoder()
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.get_input_embeddings().weight.device
+
+    @property
+    def hidden_size(self) -> int:
+        return int(self.model.get_input_embeddings().weight.shape[1])
+
+    def label_logits(self, hidden_nd: torch.Tensor, label_ids: Sequence[int]) -> torch.Tensor:
+        """float32 logits (n × labels) of `label_ids` only: those rows of the projection, no others."""
+        head = self.model.get_output_embeddings()
+        ids = torch.as_tensor(label_ids, device=head.weight.device)
+        logits = hidden_nd.float() @ head.weight[ids].float().T
+        return logits if head.bias is None else logits + head.bias[ids].float()
+
+    def log_normalisers(self, hidden_nd: torch.Tensor, rows: int = 64) -> torch.Tensor:
+        """logsumexp (n,) over the whole vocabulary, in slices of `rows`, float32."""
+        head = self.model.get_output_embeddings()
+        parts = [head(chunk).float().logsumexp(-1) for chunk in hidden_nd.split(rows)]
+        return torch.cat(parts) if parts else hidden_nd.new_zeros(0, dtype=torch.float32)
+
+
+def load_backbone(config: BackboneConfig, device: DeviceConfig) -> Backbone:
+    """Load weights and tokenizer, merge the adapter, move to device and dtype, freeze.
+
+    Raises BackboneError, AssetError or ConfigError with one clear line.
+    """
+    files = locate(config)
+    dtype = resolve_dtype(device)
+    target = torch_device(device.name)
+    model, tokenizer = _read(config, files, getattr(torch, dtype))
+    if files.adapter_folder is not None:
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, files.adapter_folder).merge_and_unload()
+    model = model.to(device=target, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
+    return Backbone(model, tokenizer, _facts(config, files, model, dtype, device.name))
+
+
+def _read(config: BackboneConfig, files: BackboneFiles, dtype: torch.dtype) -> tuple[Any, Any]:
+    if files.folder is None:
+        from reflex.backbones.random_model import random_model
+
+        return random_model(config.path, config.seed)
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging as hf_logging
+
+    hf_logging.disable_progress_bar()
+    hf_logging.set_verbosity_error()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(files.folder)
+        model = AutoModelForCausalLM.from_pretrained(
+            files.folder, dtype=dtype, attn_implementation=config.attention
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise BackboneError(f"backbone {config.name} ({files.folder}): {reason}") from None
+    return model, tokenizer
+
+
+def _facts(
+    config: BackboneConfig, files: BackboneFiles, model: Any, dtype: str, device: str
+) -> BackboneFacts:
+    text = model.config.get_text_config()
+    for name in _UNSUPPORTED_HEADS:
+        if getattr(text, name, None) not in (None, 1.0):
+            raise BackboneError(
+                f"backbone {config.name}: its head uses {name}, which label rows do not reproduce"
+            )
+    layers = set(getattr(text, "layer_types", None) or ["full_attention"])
+    if getattr(text, "sliding_window", None) and "layer_types" not in text.to_dict():
+        layers.add("sliding_attention")
+    leaky = sorted(layers - {"full_attention"})
+    why = ""
+    if leaky:
+        why = f"{', '.join(leaky)} layers ignore a block mask, so packed branches would see each other"
+    elif config.attention not in ("sdpa", "flex_attention"):
+        why = f"attention={config.attention} is not exact with boolean block masks; use sdpa"
+    return BackboneFacts(
+        name=config.name,
+        source=config.source,
+        revision=files.revision,
+        weights_sha256=files.weights_sha256,
+        architecture=type(model).__name__,
+        context_length=int(text.max_position_embeddings),
+        packable=not why,
+        why_not_packable=why,
+        dtype=dtype,
+        device=device,
+        attention=config.attention,
+        adapter_sha256=files.adapter_sha256,
+        kernels=_kernels(leaky),
+    )
+
+
+def _kernels(leaky: list[str]) -> tuple[str, ...]:
+    """Fused kernels in use by linear-attention layers on this machine."""
+    if "linear_attention" not in leaky or not torch.cuda.is_available():
+        return ()
+    from importlib.util import find_spec
+
+    return tuple(name for name in ("fla", "causal_conv1d") if find_spec(name))

@@ -1,0 +1,72 @@
+"""Which weights to load, and how to run them. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reflex.errors import ConfigError
+
+SOURCES = ("hub", "folder", "gguf", "asset", "random")
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+@dataclass
+class BackboneConfig:
+    """One backbone.
+
+    source: where the weights come from.
+      hub     `path` is a hub id (`revision` optional)
+      folder  `path` is a folder written by `save_pretrained`
+      gguf    `path` is a GGUF file
+      asset   `path` is the name of a registry asset (see reflex/assets.py)
+      random  `path` is a tiny architecture: llama, qwen3, qwen3_5 (seeded by `seed`)
+    adapter: a PEFT adapter folder or hub id, merged into the weights for inference.
+    """
+
+    name: str = "???"
+    source: str = "hub"
+    path: str = "???"
+    revision: str | None = None
+    adapter: str | None = None
+    attention: str = "sdpa"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.source not in (*SOURCES, "???"):
+            raise ConfigError(f"backbone.source={self.source}: use one of {', '.join(SOURCES)}")
+
+
+@dataclass
+class DeviceConfig:
+    """Where and in which precision the backbone runs; `threads: null` leaves torch's own choice."""
+
+    name: str = "cpu"
+    dtype: str = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ConfigError(f"device.dtype={self.dtype}: use one of {', '.join(DTYPES)}")
+
+
+@dataclass(frozen=True)
+class BackboneFacts:
+    """What the rest of the house needs to know about a loaded backbone.
+
+    packable: every layer is full attention, so a block mask isolates branches; otherwise `why_not_packable`
+    says which layers leak.
+    """
+
+    name: str
+    source: str
+    revision: str | None
+    weights_sha256: str
+    architecture: str
+    context_length: int
+    packable: bool
+    why_not_packable: str
+    dtype: str
+    device: str
+    attention: str
+    adapter_sha256: str | None = None
+    kernels: tuple[str, ...] = field(default=())

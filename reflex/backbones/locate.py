@@ -1,0 +1,180 @@
+"""Where a backbone's files are and what identifies them, without loading a tensor."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+
+from reflex import assets
+from reflex.backbones.config import BackboneConfig
+from reflex.errors import BackboneError
+
+log = logging.getLogger(__name__)
+
+WEIGHT_SUFFIXES = (".safetensors", ".bin", ".gguf")
+ASSETS: dict[str, assets.RegistryAsset] = {"smollm2_135m": assets.SMOLLM2_135M}
+
+
+@dataclass(frozen=True)
+class BackboneFiles:
+    """A located backbone: `folder` holds config, tokenizer and weights (None for random weights)."""
+
+    folder: Path | None
+    revision: str | None
+    weights_sha256: str
+    adapter_folder: Path | None = None
+    adapter_sha256: str | None = None
+
+
+def locate(config: BackboneConfig) -> BackboneFiles:
+    """Find (fetch, convert) the files of `config`. Raises BackboneError or AssetError, one line."""
+    folder, revision, weights = _locate_base(config)
+    if config.adapter is None:
+        return BackboneFiles(folder, revision, weights)
+    adapter = _snapshot(config.adapter, None, "backbone.adapter")
+    return BackboneFiles(folder, revision, weights, adapter, folder_sha256(adapter))
+
+
+def _locate_base(config: BackboneConfig) -> tuple[Path | None, str | None, str]:
+    if config.source == "random":
+        text = f"random:{config.path}:{config.seed}"
+        return None, None, hashlib.sha256(text.encode()).hexdigest()
+    if config.source == "asset":
+        if config.path not in ASSETS:
+            raise BackboneError(f"backbone.path={config.path}: known assets are {', '.join(ASSETS)}")
+        asset = ASSETS[config.path]
+        return _converted(assets.fetch(asset), asset.sha256), asset.version, asset.sha256
+    path = Path(config.path).expanduser()
+    if config.source == "gguf":
+        if not path.is_file():
+            raise BackboneError(f"backbone.path={config.path}: no such GGUF file")
+        sha256 = _cached_sha256(path)
+        return _converted(path, sha256), None, sha256
+    if config.source == "folder" and not (path / "config.json").is_file():
+        raise BackboneError(f"backbone.path={config.path}: no folder with a config.json there")
+    folder = _snapshot(config.path, config.revision, "backbone.path")
+    revision = config.revision if config.source == "folder" else folder.name
+    return folder, revision, folder_sha256(folder)
+
+
+def _snapshot(path: str, revision: str | None, key: str) -> Path:
+    """A local folder as it is, or the files of a hub id (downloaded once)."""
+    local = Path(path).expanduser()
+    if local.is_dir():
+        return local
+    from huggingface_hub import snapshot_download
+
+    patterns = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model", "tokenizer*"]
+    try:
+        return Path(snapshot_download(path, revision=revision, allow_patterns=patterns))
+    except Exception as error:  # hub errors come in a dozen classes; all mean the same to a user
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise BackboneError(
+            f"{key}={path}: neither a local folder nor reachable on the model hub ({reason}); "
+            "check the id and the network, or use backbone=smollm2_135m, which needs neither"
+        ) from None
+
+
+def folder_sha256(folder: Path) -> str:
+    """One hash over the weight files of a folder (name and content, in name order)."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in WEIGHT_SUFFIXES)
+    if not files:
+        raise BackboneError(f"{folder}: no weights there (*.safetensors)")
+    if len(files) == 1:
+        return _cached_sha256(files[0])
+    return combined_sha256(f"{path.name}:{_cached_sha256(path)}" for path in files)
+
+
+def combined_sha256(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _cached_sha256(path: Path) -> str:
+    """sha256 of a large file, remembered by (path, size, mtime) so a second run does not re-read it."""
+    stat = path.stat()
+    key = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}"
+    known_path = assets.cache_dir() / "sha256" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}"
+    try:
+        known = known_path.read_text()
+        if len(known) == 64:
+            return known
+    except OSError:
+        pass
+    digest = assets.sha256_of(path)
+    try:
+        known_path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = known_path.with_suffix(f".{os.getpid()}")
+        temporary.write_text(digest)
+        os.replace(temporary, known_path)
+    except OSError as error:
+        log.warning("cannot keep a hash in %s (%s); it is computed again next time", known_path, error)
+    return digest
+
+
+def _converted(gguf: Path, sha256: str) -> Path:
+    """The GGUF file dequantised to a plain float32 folder in the cache (once, 12 s for 135M)."""
+    target = assets.cache_dir() / "backbones" / sha256[:24]
+    if (target / "config.json").is_file():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(target.with_suffix(".lock")):
+        if (target / "config.json").is_file():
+            return target
+        log.info("dequantising %s (once)", gguf.name)
+        work = Path(tempfile.mkdtemp(prefix="convert-", dir=target.parent))
+        try:
+            _dequantise(gguf, work)
+            os.replace(work, target)
+        except OSError as error:
+            raise BackboneError(
+                f"cannot write the converted weights below {target.parent} ({error.strerror}); "
+                "free space, or set REFLEX_CACHE to another disk"
+            ) from None
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+def _dequantise(gguf: Path, work: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging as hf_logging
+
+    hf_logging.disable_progress_bar()
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            str(gguf.parent), gguf_file=gguf.name, dtype=torch.float32
+        )
+        tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), gguf_file=gguf.name)
+    except (ValueError, KeyError, RuntimeError, AttributeError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise BackboneError(f"{gguf}: not a GGUF file transformers can read ({reason})") from None
+    # The loader marks the model as quantised; its weights are plain float32 by now.
+    if hasattr(model, "hf_quantizer"):
+        del model.hf_quantizer
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.is_quantized = False
+    model.save_pretrained(work)
+    tokenizer.save_pretrained(work)
+
+
+def read_config(folder: Path) -> dict[str, object]:
+    """The folder's config.json. Raises BackboneError when it cannot be read."""
+    path = folder / "config.json"
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BackboneError(f"{path}: cannot be read ({error})") from None
+    if not isinstance(data, dict):
+        raise BackboneError(f"{path}: not a JSON object")
+    return data

@@ -1,0 +1,129 @@
+"""The request half of the wire contract: state, typed questions, options.
+
+Unknown top-level fields of a request are ignored (clients add their own); unknown fields of a question are
+refused, because a misspelt `criteria` would silently change what is asked.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from reflex.errors import RequestError
+
+Text: TypeAlias = str | dict[str, JsonValue] | list[JsonValue]
+"""Instructions and descriptions: a string, or structured JSON that is rendered as JSON."""
+
+MAX_LEVELS = 10
+MAX_PERMUTATIONS = 8
+
+
+class _Question(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    instructions: Text | None = None
+
+
+class NoulCriteria(BaseModel):
+    """Optional descriptions of the two outcomes of a yes/no question."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    true: Text | None = None
+    false: Text | None = None
+
+
+class Noul(_Question):
+    """A yes/no question; the answer is the probability of yes."""
+
+    type: Literal["noul"] = "noul"
+    criteria: NoulCriteria | None = None
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> Noul:
+        described = self.criteria and (self.criteria.true or self.criteria.false)
+        if not self.instructions and not described:
+            raise ValueError("a noul question needs instructions or a described outcome")
+        return self
+
+
+class Choice(_Question):
+    """Pick one of the named options; `criteria` maps option name to description or null."""
+
+    type: Literal["choice"] = "choice"
+    criteria: dict[str, Text | None] = Field(min_length=1)
+
+
+class Score(_Question):
+    """Pick one of ordered levels, lowest first."""
+
+    type: Literal["score"] = "score"
+    criteria: list[Text] = Field(min_length=1, max_length=MAX_LEVELS)
+
+
+Question: TypeAlias = Annotated[Noul | Choice | Score, Field(discriminator="type")]
+
+
+class Request(BaseModel):
+    """One state and the questions asked of it. `permutations` is reflex's own extension."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    model: str = "jev-latest"
+    state: Text
+    questions: dict[Annotated[str, Field(min_length=1)], Question] = Field(min_length=1)
+    assets: dict[str, JsonValue] | None = None
+    permutations: int | None = Field(default=None, ge=1, le=MAX_PERMUTATIONS, strict=True)
+
+
+_QUESTION: TypeAdapter[Question] = TypeAdapter(Question)
+
+
+def _one_line(error: ValidationError, root: tuple[str | int, ...]) -> RequestError:
+    first = error.errors(include_url=False, include_input=False)[0]
+    loc = root + tuple(first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    return RequestError(f"{'.'.join(str(part) for part in loc)}: {message}", loc)
+
+
+def parse_question(raw: Any, where: tuple[str | int, ...] = ("question",)) -> Question:
+    """Validate one question given as a dict. Raises RequestError naming the path below `where`."""
+    try:
+        return _QUESTION.validate_python(raw)
+    except ValidationError as error:
+        raise _one_line(error, where) from None
+
+
+def parse_request(raw: Any) -> Request:
+    """Validate a request given as a dict. Raises RequestError naming the first offending path."""
+    try:
+        return Request.model_validate(raw)
+    except ValidationError as error:
+        raise _one_line(error, ("body",)) from None
+
+
+def option_keys(question: Question) -> tuple[str, ...]:
+    """The keys an answer's probabilities carry, in the caller's order."""
+    if isinstance(question, Noul):
+        return ("true", "false")
+    if isinstance(question, Choice):
+        return tuple(question.criteria)
+    return tuple(str(level) for level in range(len(question.criteria)))
+
+
+def question_is_described(question: Question) -> bool:
+    """Whether any option carries a description beyond its bare name (levels always do)."""
+    if isinstance(question, Noul):
+        return bool(question.criteria and (question.criteria.true or question.criteria.false))
+    if isinstance(question, Choice):
+        return any(text is not None for text in question.criteria.values())
+    return True

@@ -1,0 +1,72 @@
+"""The exception family: every mistake a user can make is one of these, and reads as one line.
+
+A message names the file, line, key or argument and the fix. `HTTP_STATUS` is the only table that turns
+an error into a status code.
+"""
+
+from __future__ import annotations
+
+
+class ReflexError(Exception):
+    """Base of everything reflex raises on purpose; `str(error)` is one clear line."""
+
+
+class ConfigError(ReflexError):
+    """A configuration key, value or combination that cannot work."""
+
+
+class RequestError(ReflexError):
+    """A request (or a row's question) that violates the wire contract.
+
+    `loc` is the path of the offending value, e.g. `("body", "questions", "q1", "criteria")`.
+    """
+
+    def __init__(self, message: str, loc: tuple[str | int, ...] = ("body",)) -> None:
+        super().__init__(message)
+        self.loc = loc
+
+
+class PromptError(ReflexError):
+    """A prompt that cannot be rendered or does not fit the context."""
+
+
+class ContextLengthError(PromptError):
+    """State plus longest branch exceed the backbone's context; nothing is ever truncated."""
+
+
+class BackboneError(ReflexError):
+    """Weights, tokenizer or device that cannot be loaded or used as asked."""
+
+
+class AssetError(BackboneError):
+    """A registry asset that cannot be fetched or does not match its hash."""
+
+
+class ReadoutError(ReflexError):
+    """A readout that cannot score a question (for example a label that is not one token)."""
+
+
+class DataError(ReflexError):
+    """A data file or label that cannot be used; the message names file and line."""
+
+
+class ContaminationError(DataError):
+    """Benchmark data offered as training or calibration data."""
+
+
+class CalibrationError(ReflexError):
+    """A calibration that cannot be fitted or does not belong to this run."""
+
+
+class RecordError(ReflexError):
+    """A run record that cannot be written or read."""
+
+
+HTTP_STATUS: tuple[tuple[type[ReflexError], int], ...] = (
+    (ContextLengthError, 413),
+    (RequestError, 422),
+    (PromptError, 422),
+    (ReadoutError, 422),
+    (DataError, 422),
+)
+"""First match wins; anything absent is a server fault (500)."""

@@ -1,0 +1,1 @@
+"""A question as the text a model reads: styles, option orders, labels. Imports no torch."""

@@ -1,0 +1,73 @@
+"""Option orders: which permutations of a question's options are shown, and nothing else.
+
+Orders of a question depend on (seed, question id, number of options) only, never on its neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+from reflex.contract import Noul, Question, Score, option_keys
+from reflex.errors import ConfigError
+
+KINDS = ("shuffled", "reversed", "cyclic")
+
+
+@dataclass
+class OrdersConfig:
+    """How many orders each question is read in, and how they are drawn.
+
+    kind: `shuffled` = identity, then distinct seeded shuffles (two options: the swap);
+          `reversed` = identity and its reversal; `cyclic` = all n rotations (`permutations` is ignored).
+    permute_score: False keeps the levels of `score` questions in their natural order (one order).
+    """
+
+    kind: str = "shuffled"
+    permutations: int = 1
+    permute_score: bool = True
+    seed: int = 0
+
+
+def check_orders(config: OrdersConfig) -> None:
+    """Raise ConfigError for an unknown kind or a number of orders below one."""
+    if config.kind not in KINDS:
+        raise ConfigError(f"orders.kind={config.kind}: use one of {', '.join(KINDS)}")
+    if config.permutations < 1:
+        raise ConfigError(f"orders.permutations={config.permutations}: at least 1 order is needed")
+
+
+def option_orders(
+    config: OrdersConfig, question_id: str, question: Question, permutations: int | None = None
+) -> tuple[tuple[int, ...], ...]:
+    """The orders of one question: tuples of option indices, identity first, all distinct.
+
+    `permutations` (a request's own wish) replaces the configured number. There are never more than n!.
+    """
+    n = len(option_keys(question))
+    identity = tuple(range(n))
+    if isinstance(question, Score) and not config.permute_score:
+        return (identity,)
+    if config.kind == "cyclic" and permutations is None:
+        return tuple(identity[shift:] + identity[:shift] for shift in range(n))
+    wanted = config.permutations if permutations is None else permutations
+    if config.kind == "reversed" and permutations is None:
+        return (identity,) if n == 1 else (identity, identity[::-1])
+    if isinstance(question, Noul):
+        wanted = min(wanted, 2)
+    return _shuffles(identity, wanted, random.Random(f"{config.seed}:{question_id}"))
+
+
+def _shuffles(
+    identity: tuple[int, ...], wanted: int, rng: random.Random
+) -> tuple[tuple[int, ...], ...]:
+    n = len(identity)
+    limit = min(wanted, math.factorial(n)) if n <= 8 else wanted
+    orders = [identity]
+    while len(orders) < limit:
+        candidate = list(identity)
+        rng.shuffle(candidate)
+        if tuple(candidate) not in orders:
+            orders.append(tuple(candidate))
+    return tuple(orders)

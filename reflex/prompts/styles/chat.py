@@ -1,0 +1,161 @@
+"""`chat`: system turn, evidence and criterion in one user turn, lettered options, answer after the turn.
+
+The turn itself comes from the tokenizer's own chat template. Every word of ours is a named component of
+`TEXTS`; a config replaces single components through `prompt.texts`. Components of the prefix are fixed
+for a whole request, so all questions of a request share one state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from reflex.contract import Choice, Noul, Question, Score, Text, option_keys
+from reflex.errors import ConfigError
+from reflex.prompts.pieces import Piece, Template, as_line, as_text, join
+
+TEXTS: dict[str, str] = {
+    "system_prompt": (
+        "You are a careful judge. Read the evidence, then answer the question about it by naming exactly "
+        "one of the listed options."
+    ),
+    "state_heading": "# Evidence",
+    "question_heading": "# Question",
+    "options_heading": "# Options",
+    "noul_default": "Does the statement below hold for the evidence?",
+    "noul_true": "yes",
+    "noul_false": "no",
+    "choice_default": "Which option fits the evidence best?",
+    "score_default": "Which level fits the evidence best?",
+    "score_level": "(level {i} of {n})",
+    "label_ask": "Reply with the letter of the right option and nothing else.",
+    "page_note": "Options {first} to {last} of {n} are listed here.",
+    "rating_heading": "# Scale",
+    "rating_low": "certainly no",
+    "rating_high": "certainly yes",
+    "rating_ask": "Reply with one digit from 0 to 8 and nothing else.",
+    "yesno_ask": "Reply with yes or no and nothing else.",
+    "text_ask": "Reply with the right option's text and nothing else.",
+    "pointer_ask": "Judge each option below on its own.",
+    "answer_cue": "Answer:",
+}
+PREFIX_TEXTS = frozenset({"system_prompt", "state_heading"})
+"""Components the state prefix is made of: they cannot differ between questions of one request."""
+
+
+@dataclass
+class ChatStyle:
+    """Config and renderer in one: `texts` overrides named components, `layout` places the state."""
+
+    _target_: str = "reflex.prompts.styles.chat.ChatStyle"
+    name: str = "chat"
+    layout: str = "state_first"
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.texts) - set(TEXTS))
+        if unknown:
+            raise ConfigError(
+                f"prompt.texts.{unknown[0]}: no such component; use one of {', '.join(sorted(TEXTS))}"
+            )
+        if self.layout != "state_first":
+            raise ConfigError(f"prompt.layout={self.layout}: use state_first")
+        self.words: dict[str, str] = {**TEXTS, **self.texts}
+
+    # -- identity ------------------------------------------------------------------------------
+
+    def fingerprint(self) -> str:
+        """sha256 over everything that shapes the text besides the tokenizer's template."""
+        facts = {"style": self.name, "layout": self.layout, "texts": self.words}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    def with_texts(self, texts: Mapping[str, str]) -> ChatStyle:
+        """The same style with question-side components replaced. Raises on a prefix component."""
+        fixed = sorted(PREFIX_TEXTS & set(texts))
+        if fixed:
+            raise ConfigError(
+                f"{fixed[0]}: a component of the prefix cannot vary inside a request; "
+                "set it in prompt.texts"
+            )
+        return ChatStyle(layout=self.layout, texts={**self.texts, **texts})
+
+    # -- rendering -----------------------------------------------------------------------------
+
+    def label_prefix(self, template: Template) -> str:
+        return template.label_prefix
+
+    def prefix(self, template: Template, state: Text) -> tuple[Piece, ...]:
+        """System turn and evidence: everything before the first word of a question."""
+        words = self.words
+        gap = "" if template.answers_after_turn else "\n\n"
+        return join(
+            [
+                Piece(template.before, control=True),
+                Piece(words["system_prompt"] + gap),
+                Piece(template.between, control=True),
+                Piece(f"{words['state_heading']}\n{as_text(state)}\n\n"),
+            ]
+        )
+
+    def branch(
+        self,
+        template: Template,
+        question: Question,
+        listed: Sequence[tuple[str, str]],
+        ask: str,
+        note: str = "",
+        heading: str = "options_heading",
+    ) -> tuple[Piece, ...]:
+        """One question with its `(label, text)` lines, the ask line and the template's tail."""
+        parts = [f"{self.words['question_heading']}\n{self.instructions(question)}\n\n"]
+        if listed:
+            lines = "".join(f"{label}. {text}\n" for label, text in listed)
+            parts.append(f"{self.words[heading]}\n{lines}\n")
+        parts.append("\n".join(filter(None, [note, self.words[ask]])))
+        if not template.answers_after_turn:
+            parts.append(f"\n\n{self.words['answer_cue']}")
+        return join([Piece("".join(parts)), Piece(template.after, control=True)])
+
+    def instructions(self, question: Question) -> str:
+        """What is asked: the caller's instructions, or the style's default for the type."""
+        if question.instructions:
+            return as_line(question.instructions)
+        return self.words[f"{question.type}_default"]
+
+    def option_texts(self, question: Question) -> tuple[str, ...]:
+        """The text of every option in the caller's order, without a label."""
+        words = self.words
+        if isinstance(question, Noul):
+            described = question.criteria
+            outcomes = (
+                (words["noul_true"], described.true if described else None),
+                (words["noul_false"], described.false if described else None),
+            )
+            return tuple(_named(name, text) for name, text in outcomes)
+        if isinstance(question, Choice):
+            return tuple(_named(name, text) for name, text in question.criteria.items())
+        return self._levels(question)
+
+    def _levels(self, question: Score) -> tuple[str, ...]:
+        top = str(len(option_keys(question)) - 1)
+        # Plain replacement, not a format string: an overridden component may hold any braces.
+        marks = (
+            self.words["score_level"].replace("{i}", str(i)).replace("{n}", top)
+            for i in range(len(question.criteria))
+        )
+        return tuple(
+            f"{mark} {as_line(level)}" for mark, level in zip(marks, question.criteria, strict=True)
+        )
+
+    def page_note(self, first: int, last: int, n: int) -> str:
+        """Which options of how many a page shows (1-based)."""
+        note = self.words["page_note"]
+        for name, value in (("{first}", first), ("{last}", last), ("{n}", n)):
+            note = note.replace(name, str(value))
+        return note
+
+
+def _named(name: str, description: Text | None) -> str:
+    return name if description in (None, "") else f"{name}: {as_line(description)}"  # type: ignore[arg-type]
