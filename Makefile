@@ -1,0 +1,41 @@
+# `make run` and `make test` need nothing but Python 3.11-3.13; both call `setup`, which costs nothing
+# when nothing changed. Pass more with ARGS: make run ARGS="debug=smoke".
+SHELL := bash
+PY := .venv/bin/python
+ARGS ?=
+# For scripts/setup.sh, which documents them: PYTHON, TORCH_INDEX, EXTRAS.
+EXTRAS ?=
+export PYTHON TORCH_INDEX EXTRAS
+
+comma := ,
+STAMP := .venv/.setup-stamp$(subst $(comma),-,$(EXTRAS))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-slow lint format
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 20
+
+setup: $(STAMP) ## create or refresh .venv
+
+$(STAMP): pyproject.toml constraints.txt scripts/setup.sh
+	@bash scripts/setup.sh
+	@touch $@
+
+run: setup ## the first experiment: order averaging on the embedded model and data
+	$(PY) -m reflex.run experiment=order_averaging $(ARGS)
+
+test: setup ## the fast tests (minutes, no GPU, no account)
+	$(PY) -m pytest -m "not slow" $(ARGS)
+
+test-slow: setup ## the tests marked slow (real model, whole commands)
+	$(PY) -m pytest -m slow $(ARGS)
+
+lint: setup ## ruff and mypy
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: setup ## fix what ruff can fix
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
