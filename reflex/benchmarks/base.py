@@ -1,0 +1,49 @@
+"""What every benchmark gives: a suite of labelled rows and the facts that identify it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from reflex.data.rows import Row
+from reflex.data.splits import hash_order
+from reflex.errors import ConfigError
+
+
+@dataclass
+class Suite:
+    """`facts` is JSON-able and goes into the run record: data_sha256, words, licences, notes."""
+
+    name: str
+    rows: list[Row]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Benchmark(Protocol):
+    """A config dataclass with `_target_`; Hydra makes one and the task calls `load`."""
+
+    def load(self) -> Suite: ...
+
+
+def limited(rows: list[Row], limit: int | None, salt: str = "limit") -> list[Row]:
+    """The first `limit` rows of each source in hash order of their ids; all, as given, for None.
+
+    A smaller limit is a prefix of a larger one. Raises ConfigError for a limit below 1.
+    """
+    check_count("benchmark.limit", limit)
+    if limit is None:
+        return list(rows)
+    sources: dict[str, list[Row]] = {}
+    for row in rows:
+        sources.setdefault(row.source, []).append(row)
+    return [
+        row
+        for members in sources.values()
+        for row in hash_order(members, lambda row: row.id, salt)[:limit]
+    ]
+
+
+def check_count(key: str, value: int | None) -> None:
+    """Raises ConfigError unless `value` is None or at least 1."""
+    if value is not None and value < 1:
+        raise ConfigError(f"{key}={value} must be at least 1 (null takes everything)")

@@ -1,0 +1,83 @@
+"""JSON Lines files: read with the line number in every error, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from reflex.errors import DataError
+
+
+def canonical(value: Any) -> str:
+    """One compact JSON line. Keys keep their order: it is what the model reads."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Decoded lines with their numbers; blank lines are skipped, a byte order mark is allowed."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                    if text:
+                        value = json.loads(
+                            text, object_pairs_hook=_unique_keys, parse_constant=_no_constant
+                        )
+                        canonical(value).encode()  # a lone surrogate cannot be written or read
+                        yield number, value
+                except UnicodeDecodeError as error:
+                    raise DataError(
+                        f"{path}:{number}: not UTF-8 (byte {error.start} of the line); "
+                        "save the file as UTF-8"
+                    ) from None
+                except UnicodeEncodeError:
+                    raise DataError(
+                        f"{path}:{number}: holds half a surrogate pair; write the character itself"
+                    ) from None
+                except json.JSONDecodeError as error:
+                    raise DataError(
+                        f"{path}:{number}: not JSON ({error.msg}, column {error.colno}); "
+                        "write one whole JSON object a line"
+                    ) from None
+                except _RefusedJson as error:
+                    raise DataError(f"{path}:{number}: {error}") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+
+
+class _RefusedJson(Exception):
+    """JSON that Python would accept and silently change."""
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _RefusedJson(f"key {twice!r} appears twice in one object; keep one")
+    return result
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _RefusedJson(f"{name} is not JSON; write a finite number")
+
+
+def write_lines(path: Path, values: Iterable[Any]) -> None:
+    """One canonical JSON line per value; the file appears whole or stays as it was."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with part.open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(canonical(value) + "\n" for value in values)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror}); nothing was kept") from None
