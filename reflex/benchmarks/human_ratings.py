@@ -117,7 +117,8 @@ class HumanRatings:
         read: dict[str, Any] = {}
         for family, stem in FILES.items():  # all of them: repeats are found across families
             members = [f"hutto_ICWSM_2014/{stem}_{part}.txt" for part in _PARTS]
-            items, dropped = join(*read_tar(path, members).values(), seen)
+            texts, ratings = read_tar(path, members).values()
+            items, dropped = join(texts, ratings, seen)
             if family not in self.families:
                 continue
             if not items:
@@ -187,8 +188,10 @@ def _check_names(key: str, given: Sequence[str], known: Iterable[str]) -> None:
 
 
 def labels_of(ratings: Sequence[int]) -> dict[str, dict[str, float]]:
-    """Raters' shares as the labels of `QUESTIONS`. They agree exactly: the share above 0 is the same
-    float in `positive` and in `sentiment`."""
+    """Raters' shares as the labels of `QUESTIONS`.
+
+    They agree exactly: the share above 0 is the same float in `positive` and in `sentiment`.
+    """
     n = len(ratings)
     count = Counter(ratings)
     above = sum(number for rating, number in count.items() if rating > 0)

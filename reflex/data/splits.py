@@ -1,4 +1,4 @@
-"""Deterministic splits and orders by hash, never by a random generator: new rows move no old one."""
+"""Splits and orders by hash, never by a random generator: new rows move no old one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A Predictions frame as padded arrays: the only place of this room that reads DataFrame columns.
 
-Suffixes of array names: n rows (item × question), k options (padded to the widest question), m row × order.
-Padding is zero in probabilities and targets, so sums over k need no mask.
+Suffixes of array names: n rows (item × question), k options (padded to the widest question), m row
+× order. Padding is zero in probabilities and targets, so sums over k need no mask.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ REQUIRED = ("item_id", "question_id", "type", "keys", "target", "gold", "probabi
 """The other columns of a Predictions frame are read where present."""
 
 SUM_TOLERANCE = 1e-4
-"""How far a distribution's sum may be from 1: float32 softmaxes over 255 options stay well inside."""
+"""How far a distribution's sum may be from 1: float32 softmaxes over 255 options stay well
+inside."""
 
 
 @dataclass(frozen=True)
 class Items:
-    """What the metrics need of a frame, checked. `gold_n` is -1 where the target has no unique top."""
+    """What the metrics need of a frame, checked. `gold_n` is -1 where the target has no unique
+    top."""
 
     type_n: npt.NDArray[np.object_]
     group_n: Ints
@@ -78,9 +80,9 @@ class Items:
 def items(df: pd.DataFrame) -> Items:
     """Read and check a Predictions frame.
 
-    Raises DataError (one line, naming the item) for an empty frame, a missing column, lists of unequal
-    length, a number that is not a probability, a distribution that does not sum to 1, or a gold index
-    outside the options.
+    Raises DataError (one line, naming the item) for an empty frame, a missing column, lists of
+    unequal length, a number that is not a probability, a distribution that does not sum to 1, or a
+    gold index outside the options.
     """
     check_columns(df)
     names = (df["item_id"].astype(str) + " / " + df["question_id"].astype(str)).to_numpy()
@@ -121,7 +123,9 @@ def check_columns(df: pd.DataFrame) -> None:
     if missing:
         raise DataError(f"predictions: column {', '.join(map(repr, missing))} is missing")
     if not len(df):
-        raise DataError("predictions: no rows, so there is nothing to measure (is the suite empty?)")
+        raise DataError(
+            "predictions: no rows, so there is nothing to measure (is the suite empty?)"
+        )
 
 
 def _lengths(lists: Sequence[Any], column: str, names: npt.NDArray[Any]) -> Ints:
@@ -167,9 +171,7 @@ def _orders(
     counts_n = _lengths(per_row, "order_probabilities", names)
     row_m = np.repeat(np.arange(len(df)), counts_n)
     flat = list(chain.from_iterable(per_row))
-    return row_m, _distributions(
-        flat, "order_probabilities", options_n[row_m], width, names[row_m]
-    )
+    return row_m, _distributions(flat, "order_probabilities", options_n[row_m], width, names[row_m])
 
 
 def _gold_positions(df: pd.DataFrame, gold_n: Ints) -> Ints:

@@ -1,7 +1,7 @@
 """Metric entries and the intervals around means and shares.
 
-Rows of one group (same state, same article) are not independent; every interval here treats the group as the
-sampling unit as soon as two rows share one.
+Rows of one group (same state, same article) are not independent; every interval here treats the
+group as the sampling unit as soon as two rows share one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from scipy.special import stdtrit
 from reflex.metrics.frame import Floats, Ints
 
 Metric: TypeAlias = dict[str, Any]
-"""{"value": float | None, "n": int, "low": float | None, "high": float | None, + extras}; JSON-safe."""
+"""{"value": float | None, "n": int, "low": float | None, "high": float | None, + extras};
+JSON-safe."""
 
 LEVEL = 0.95
 
@@ -55,10 +56,11 @@ def dense(group_n: Ints) -> tuple[Ints, int]:
 
 
 def standard_error(x_n: Floats, group_n: Ints) -> tuple[float, int]:
-    """Standard error of the mean of `x_n` with groups as the sampling unit, and the number of groups.
+    """Standard error of the mean of `x_n` with groups as the sampling unit, and the number of
+    groups.
 
-    sqrt(G/(G-1) Σ_g (Σ_{i in g} (x_i - x̄))²) / n, the cluster-robust form (Liang and Zeger 1986); with one
-    row per group it is the usual s/√n. NaN with fewer than two groups.
+    sqrt(G/(G-1) Σ_g (Σ_{i in g} (x_i - x̄))²) / n, the cluster-robust form (Liang and Zeger 1986);
+    with one row per group it is the usual s/√n. NaN with fewer than two groups.
     """
     codes_n, groups = dense(group_n)
     if groups < 2:
@@ -68,7 +70,8 @@ def standard_error(x_n: Floats, group_n: Ints) -> tuple[float, int]:
 
 
 def mean(x_n: Floats, group_n: Ints, **extras: Any) -> Metric:
-    """Mean with a 95 % t interval on G-1 degrees of freedom; no interval with fewer than two groups."""
+    """Mean with a 95 % t interval on G-1 degrees of freedom; no interval with fewer than two
+    groups."""
     if not len(x_n):
         return metric(None, 0, **extras)
     error, groups = standard_error(x_n, group_n)
@@ -90,8 +93,9 @@ def wilson(successes: float, n: float) -> tuple[float, float]:
 def share(hit_n: Floats, group_n: Ints, **extras: Any) -> Metric:
     """Share of ones with Wilson's interval.
 
-    Where groups repeat, n is divided by the design effect (never below 1, Kish 1965), and `n_effective` says
-    what is left; with all hits or none the design effect is unknown and the number of groups stands in.
+    Where groups repeat, n is divided by the design effect (never below 1, Kish 1965), and
+    `n_effective` says what is left; with all hits or none the design effect is unknown and the
+    number of groups stands in.
     """
     n = len(hit_n)
     if not n:

@@ -1,4 +1,5 @@
-"""What one row scores: proper scores, distances to the label, and confidence statistics. All per row, vectorised."""
+"""What one row scores: proper scores, distances to the label, and confidence statistics. All per
+row, vectorised."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ import numpy as np
 from reflex.metrics.frame import Floats, Items
 
 NLL_CLIP = 1e-15
-"""Probabilities are raised to this before the logarithm: a certain and wrong answer costs 34.5 nats."""
+"""Probabilities are raised to this before the logarithm: a certain and wrong answer costs 34.5
+nats."""
 
 ENTROPY_CLIP = 1e-12
 
@@ -38,7 +40,8 @@ def correct(x: Items) -> Floats:
 
 
 def level_error(x: Items) -> Floats:
-    """|expected level of the answer - expected level of the label|, in levels; for score questions."""
+    """|expected level of the answer - expected level of the label|, in levels; for score
+    questions."""
     levels_k = np.arange(x.p_nk.shape[1], dtype=np.float64)
     return np.abs((x.p_nk - x.target_nk) @ levels_k)
 
@@ -54,7 +57,8 @@ def ranked_probability(x: Items) -> Floats:
 
 
 def wire_confidence(x: Items) -> Floats:
-    """The confidence the server sends, as `reflex.contract.choice_confidence` and `score_confidence`.
+    """The confidence the server sends, as `reflex.contract.choice_confidence` and
+    `score_confidence`.
 
     A noul answer has none on the wire; the choice formula on its two-way distribution stands in.
     """

@@ -1,4 +1,5 @@
-"""Is the model surer where it is right? Area under the risk-coverage curve, and AUROC with its interval."""
+"""Is the model surer where it is right? Area under the risk-coverage curve, and AUROC with its
+interval."""
 
 from __future__ import annotations
 
@@ -8,17 +9,19 @@ from scipy.special import expit, logit, ndtri
 from reflex.metrics.frame import Floats, Ints
 from reflex.metrics.intervals import LEVEL, Metric, dense, metric
 
-RESAMPLES = 500
+RESAMPLES = 300
 
 
 def aurc(
     confidence_n: Floats, correct_n: Floats, group_n: Ints, rng: np.random.Generator
 ) -> Metric:
-    """Mean error rate over coverages 1/n..1 when the surest answers are kept (Geifman and El-Yaniv 2017).
+    """Mean error rate over coverages 1/n..1 when the surest answers are kept (Geifman and El-Yaniv
+    2017).
 
-    Ties share their block's error rate, so the value does not depend on row order. Interval: percentile
-    bootstrap over groups. Extras: `random`, the error rate (what an uninformative confidence gives), and
-    `oracle`, the value when every wrong answer is less sure than every right one. Lower is better.
+    Ties share their block's error rate, so the value does not depend on row order. Interval:
+    percentile bootstrap over groups. Extras: `random`, the error rate (what an uninformative
+    confidence gives), and `oracle`, the value when every wrong answer is less sure than every right
+    one. Lower is better.
     """
     n = len(confidence_n)
     if not n:
@@ -45,7 +48,8 @@ def aurc(
 
 
 def _area(weight_rn: Floats, wrong_n: Floats, block_n: Ints) -> Floats:
-    """Weighted area for each row of weights; rows sorted by falling confidence, ties numbered by block."""
+    """Weighted area for each row of weights; rows sorted by falling confidence, ties numbered by
+    block."""
     errors_rn = weight_rn * wrong_n
     if len(block_n) > block_n[-1] + 1:
         starts = np.flatnonzero(np.diff(block_n, prepend=-1))
@@ -60,9 +64,9 @@ def _area(weight_rn: Floats, wrong_n: Floats, block_n: Ints) -> Floats:
 def auroc(confidence_n: Floats, correct_n: Floats, group_n: Ints) -> Metric:
     """P(confidence of a right answer > of a wrong one) + ½ P(equal), with a 95 % interval.
 
-    DeLong, DeLong and Clarke-Pearson 1988 through midranks (Sun and Xu 2014), components summed within groups
-    (Obuchowski 1997), interval on the logit scale. None when every answer is right or every one wrong; no
-    interval when one side has a single row or the separation is perfect.
+    DeLong, DeLong and Clarke-Pearson 1988 through midranks (Sun and Xu 2014), components summed
+    within groups (Obuchowski 1997), interval on the logit scale. None when every answer is right or
+    every one wrong; no interval when one side has a single row or the separation is perfect.
     """
     from scipy.stats import rankdata
 
@@ -71,7 +75,7 @@ def auroc(confidence_n: Floats, correct_n: Floats, group_n: Ints) -> Metric:
     if not rights or not wrongs:
         return metric(None, len(correct_n))
     rank_n = rankdata(confidence_n)
-    # A row's share of the other class it beats: its midrank among all less its midrank in its own class.
+    # Share of the other class that a row beats: midrank among all less midrank in its own class.
     beats_r = (rank_n[right_n] - rankdata(confidence_n[right_n])) / wrongs
     beaten_w = 1 - (rank_n[~right_n] - rankdata(confidence_n[~right_n])) / rights
     value = float(beats_r.mean())

@@ -1,0 +1,154 @@
+"""The model calls themselves: prefill a prefix, continue it, run whole rows."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+
+from reflex.backbones.backbone import Backbone
+from reflex.errors import BackboneError
+from reflex.forward.state_cache import PrefixState, tensors_of
+from reflex.forward.tree import Row
+
+
+def pad(sequences: Sequence[Sequence[int]], fill: int, device: torch.device) -> torch.Tensor:
+    """Right-padded int64 tensor (rows × longest)."""
+    width = max(len(sequence) for sequence in sequences)
+    padded = [list(sequence) + [fill] * (width - len(sequence)) for sequence in sequences]
+    return torch.tensor(padded, device=device)
+
+
+def run_rows(backbone: Backbone, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Plain causal rows, right-padded: hidden states (rows × longest × hidden).
+
+    No mask is needed: causal attention and recurrences both read left to right, so padding on the right
+    reaches no real token.
+    """
+    ids = pad(rows, 0, backbone.device)
+    return _call(backbone, input_ids=ids, use_cache=False)
+
+
+def run_tree_rows(backbone: Backbone, rows: Sequence[Row]) -> torch.Tensor:
+    """Rows that hold prefix and branches under a block mask: hidden (rows × longest × hidden)."""
+    device = backbone.device
+    return _call(
+        backbone,
+        input_ids=pad([row.ids for row in rows], 0, device),
+        position_ids=pad([row.positions for row in rows], 0, device),
+        attention_mask=block_mask(rows, [0] * len(rows), device),
+        use_cache=False,
+    )
+
+
+def prefill(backbone: Backbone, prefixes: Sequence[Sequence[int]]) -> list[PrefixState]:
+    """States of several prefixes from one right-padded call. Hybrids: one prefix a call."""
+    if len(prefixes) > 1 and not backbone.facts.packable:
+        raise BackboneError("a recurrent state cannot skip padding: prefill prefixes one by one")
+    cache = DynamicCache(config=backbone.decoder.config)
+    ids = pad(prefixes, 0, backbone.device)
+    _call(backbone, input_ids=ids, use_cache=True, **{backbone.cache_argument: cache})
+    if cache.get_seq_length() != ids.shape[1]:
+        raise BackboneError(
+            f"transformers left the cache empty (argument {backbone.cache_argument!r}): this version "
+            "renamed it; install the versions in constraints.txt"
+        )
+    if len(prefixes) == 1:
+        return [_state(cache, len(prefixes[0]))]
+    states = []
+    for index, prefix in enumerate(prefixes):
+        keep = slice(index, index + 1), slice(None), slice(0, len(prefix))
+        layers = [(layer.keys[keep].clone(), layer.values[keep].clone()) for layer in cache.layers]
+        states.append(_state(_cache_of(backbone, layers), len(prefix)))
+    return states
+
+
+def continue_packed(
+    backbone: Backbone, rows: Sequence[Row], states: Sequence[PrefixState]
+) -> torch.Tensor:
+    """Rows of packed branches over their cached prefixes (row i over states[i]).
+
+    Returns hidden states (rows × longest × hidden) of the branch tokens. Attention-only backbones.
+    """
+    device = backbone.device
+    longest = max(state.length for state in states)
+    layers = []
+    for per_row in zip(*(state.cache.layers for state in states), strict=True):
+        keys = _stack([layer.keys for layer in per_row], longest)
+        values = _stack([layer.values for layer in per_row], longest)
+        layers.append((keys, values))
+    return _call(
+        backbone,
+        input_ids=pad([row.ids for row in rows], 0, device),
+        position_ids=pad([row.positions for row in rows], 0, device),
+        attention_mask=block_mask(rows, [state.length for state in states], device),
+        use_cache=True,
+        **{backbone.cache_argument: _cache_of(backbone, layers)},
+    )
+
+
+def continue_batched(
+    backbone: Backbone, suffixes: Sequence[Sequence[int]], state: PrefixState
+) -> torch.Tensor:
+    """One suffix a row, right-padded, over copies of one state: hidden (rows × longest × hidden)."""
+    cache = copy.deepcopy(state.cache)
+    cache.reorder_cache(torch.zeros(len(suffixes), dtype=torch.long, device=backbone.device))
+    ids = pad(suffixes, 0, backbone.device)
+    positions = torch.arange(state.length, state.length + ids.shape[1], device=backbone.device)
+    return _call(
+        backbone,
+        input_ids=ids,
+        position_ids=positions.expand(len(suffixes), -1),
+        use_cache=True,
+        **{backbone.cache_argument: cache},
+    )
+
+
+def block_mask(
+    rows: Sequence[Row], prefix_lengths: Sequence[int], device: torch.device
+) -> torch.Tensor:
+    """Boolean mask (rows × 1 × queries × keys), keys = longest prefix, then the row's own tokens.
+
+    True = may see. A padding token sees itself: a row that sees nothing would be NaN and spread.
+    """
+    width = max(len(row.ids) for row in rows)
+    index = torch.arange(width, device=device)
+    ends = pad([row.ends for row in rows], 0, device)
+    lengths = torch.tensor([[len(row.ids)] for row in rows], device=device)
+    ends = torch.where(index < lengths, ends, index + 1)
+    own = (index <= index[:, None]) & (ends[:, None, :] > index[:, None])
+    longest = max(prefix_lengths)
+    if longest == 0:
+        return own[:, None]
+    shared = torch.arange(longest, device=device) < torch.tensor(prefix_lengths, device=device)[:, None]
+    return torch.cat([shared[:, None, :].expand(-1, width, -1), own], dim=-1)[:, None]
+
+
+def _call(backbone: Backbone, **kwargs: Any) -> torch.Tensor:
+    return backbone.decoder(**kwargs).last_hidden_state
+
+
+def _cache_of(backbone: Backbone, layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Any:
+    cache = DynamicCache(config=backbone.decoder.config)
+    for layer, (keys, values) in zip(cache.layers, layers, strict=True):
+        layer.lazy_initialization(keys, values)
+        layer.keys, layer.values = keys, values
+    return cache
+
+
+def _stack(tensors: Sequence[torch.Tensor], length: int) -> torch.Tensor:
+    """(1 × heads × own length × dim) tensors to (rows × heads × length × dim), zeros behind the shorter."""
+    first = tensors[0]
+    if all(tensor is first for tensor in tensors):
+        return first.expand(len(tensors), -1, -1, -1)
+    stacked = first.new_zeros(len(tensors), first.shape[1], length, first.shape[3])
+    for row, tensor in zip(stacked, tensors, strict=True):
+        row[:, : tensor.shape[2]] = tensor[0]
+    return stacked
+
+
+def _state(cache: Any, length: int) -> PrefixState:
+    return PrefixState(cache, length, sum(t.nbytes for t in tensors_of(cache)))

@@ -1,0 +1,35 @@
+"""How trees are turned into model calls. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reflex.errors import ConfigError
+
+STRATEGIES = ("auto", "packed", "batched", "flat")
+
+
+@dataclass
+class ForwardConfig:
+    """strategy: `packed` | `batched` | `flat` | `auto` (per tree, by what re-reading the prefix would cost).
+
+    max_tokens: padded tokens in one model call; what does not fit runs in slices.
+    row_tokens: length that rows of packed branches are filled to (measured: scripts/bench_forward.py).
+    max_mask: entries of one block mask (rows × queries × keys); bounds memory by tokens squared.
+    crossover_tokens: `auto` shares the prefix when re-reading it would cost more tokens than this.
+    state_cache_mb: byte budget of the cache of state prefixes (0 switches it off).
+    """
+
+    strategy: str = "auto"
+    max_tokens: int = 4096
+    row_tokens: int = 320
+    max_mask: int = 1 << 25
+    crossover_tokens: int = 96
+    state_cache_mb: int = 512
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGIES:
+            raise ConfigError(f"forward.strategy={self.strategy}: use one of {', '.join(STRATEGIES)}")
+        for name in ("max_tokens", "row_tokens", "max_mask"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"forward.{name}={getattr(self, name)}: must be at least 1")

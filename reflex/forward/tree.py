@@ -1,0 +1,159 @@
+"""A request as a tree of token segments: state → question (one per order) → option.
+
+A token sees its ancestors and the earlier tokens of its own segment; its position continues from the
+parent's last token. That is the whole semantics; every strategy computes exactly this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Segment:
+    """`ids` below `parent` (index of an earlier segment, −1 = the prefix).
+
+    `reads` are offsets into `ids` whose final hidden state is wanted, ascending.
+    """
+
+    ids: tuple[int, ...]
+    parent: int = -1
+    reads: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A shared prefix and the segments below it, parents before children, at most two levels deep."""
+
+    prefix: tuple[int, ...]
+    segments: tuple[Segment, ...]
+
+    @cached_property
+    def children(self) -> dict[int, tuple[int, ...]]:
+        below: dict[int, list[int]] = {}
+        for index, segment in enumerate(self.segments):
+            below.setdefault(segment.parent, []).append(index)
+        return {parent: tuple(indices) for parent, indices in below.items()}
+
+    @cached_property
+    def leaf_paths(self) -> tuple[tuple[int, ...], ...]:
+        """Segment indices from below the prefix to each leaf."""
+        paths = []
+        for top in self.children.get(-1, ()):
+            options = self.children.get(top, ())
+            paths += [(top, option) for option in options] or [(top,)]
+        return tuple(paths)
+
+    @cached_property
+    def read_starts(self) -> tuple[int, ...]:
+        """Index of each segment's first read in the tree's list of reads."""
+        starts, total = [], 0
+        for segment in self.segments:
+            starts.append(total)
+            total += len(segment.reads)
+        return tuple(starts)
+
+    @property
+    def n_reads(self) -> int:
+        return sum(len(segment.reads) for segment in self.segments)
+
+    @property
+    def unique_tokens(self) -> int:
+        return len(self.prefix) + sum(len(segment.ids) for segment in self.segments)
+
+    @property
+    def longest(self) -> int:
+        """Tokens on the longest path from the first prefix token to a leaf."""
+        below = (sum(len(self.segments[i].ids) for i in path) for path in self.leaf_paths)
+        return len(self.prefix) + max(below, default=0)
+
+    @property
+    def reread_tokens(self) -> int:
+        """Tokens that one row per leaf reads again beyond the unique ones."""
+        rows = sum(
+            len(self.prefix) + sum(len(self.segments[i].ids) for i in path) for path in self.leaf_paths
+        )
+        return rows - self.unique_tokens
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a model call: laid-out segments with block visibility.
+
+    A token at row index i sees index j iff j ≤ i < ends[j]: `ends[j]` is where the subtree of j's segment
+    stops. `reads` are (row index, position in the flat list of all reads of the run).
+    """
+
+    tree: int
+    ids: tuple[int, ...]
+    positions: tuple[int, ...]
+    ends: tuple[int, ...]
+    reads: tuple[tuple[int, int], ...]
+
+
+Unit = tuple[int, tuple[int, ...], bool]
+"""A top segment, the option segments laid below it, and whether the top segment's reads are taken here."""
+
+
+def units(tree: Tree, limit: int) -> list[Unit]:
+    """Cut a tree into pieces of at most about `limit` tokens that can run in different rows.
+
+    A question whose options do not fit is repeated in front of each slice of its options.
+    """
+    pieces: list[Unit] = []
+    for top in tree.children.get(-1, ()):
+        head = len(tree.segments[top].ids)
+        taken: list[int] = []
+        filled, first = head, True
+        for option in tree.children.get(top, ()):
+            size = len(tree.segments[option].ids)
+            if taken and filled + size > max(limit, head + size):
+                pieces.append((top, tuple(taken), first))
+                taken, filled, first = [], head, False
+            taken.append(option)
+            filled += size
+        pieces.append((top, tuple(taken), first))
+    return pieces
+
+
+def unit_tokens(tree: Tree, unit: Unit) -> int:
+    top, options, _ = unit
+    return len(tree.segments[top].ids) + sum(len(tree.segments[i].ids) for i in options)
+
+
+def lay_out(
+    tree_index: int, tree: Tree, chosen: Sequence[Unit], first_read: int, *, with_prefix: bool
+) -> Row:
+    """Lay units (and the prefix before them) side by side in one row.
+
+    `first_read` is the flat index of the tree's first read.
+    """
+    ids: list[int] = []
+    positions: list[int] = []
+    ends: list[int] = []
+    reads: list[tuple[int, int]] = []
+    start = len(tree.prefix)
+    if with_prefix:
+        total = start + sum(unit_tokens(tree, unit) for unit in chosen)
+        ids += tree.prefix
+        positions += range(start)
+        ends += [total] * start
+
+    def place(index: int, position: int, end: int, take_reads: bool) -> None:
+        segment = tree.segments[index]
+        if take_reads:
+            base = first_read + tree.read_starts[index]
+            reads.extend((len(ids) + offset, base + k) for k, offset in enumerate(segment.reads))
+        ids.extend(segment.ids)
+        positions.extend(range(position, position + len(segment.ids)))
+        ends.extend([end] * len(segment.ids))
+
+    for unit in chosen:
+        top, options, take_top = unit
+        place(top, start, len(ids) + unit_tokens(tree, unit), take_top)
+        below = start + len(tree.segments[top].ids)
+        for option in options:
+            place(option, below, len(ids) + len(tree.segments[option].ids), True)
+    return Row(tree_index, tuple(ids), tuple(positions), tuple(ends), tuple(reads))

@@ -1,0 +1,183 @@
+"""The paired bootstrap: differences of means over the same rows, resampled by group.
+
+Intervals are percentile intervals, widened for few groups (Hesterberg 2015, "expanded percentile");
+p-values invert the same intervals, so that the two never contradict each other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from reflex.metrics.frame import Floats, Ints
+from reflex.metrics.intervals import LEVEL, dense, plain, standard_error
+
+RESAMPLES = 4000
+POWER = 0.80
+MIN_GROUPS = 10
+"""With fewer groups a bootstrap interval is too short to rest a verdict on: none is given."""
+
+_CELLS = 4_000_000
+"""Resamples × groups held in memory at once."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric, candidate minus baseline, on the same rows. `better_when` is "lower" or
+    "higher"."""
+
+    metric: str
+    better_when: str
+    value: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    n: int
+    groups: int
+    baseline: float | None
+    candidate: float | None
+    detectable: float | None
+    """Smallest true difference that would be called with 80 % power at 5 %."""
+    resampled: Floats | None = field(default=None, repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-safe, without the resamples."""
+        names = ("metric", "better_when", "value", "low", "high", "p_value", "n", "groups")
+        more = ("baseline", "candidate", "detectable")
+        return {name: plain(getattr(self, name)) for name in (*names, *more)}
+
+    def p_beyond(self, margin: float = 0.0) -> tuple[float, float]:
+        """Two-sided p-values (better, worse): that the candidate is not better (worse) by more than
+        `margin`.
+
+        The smaller of the two is `p_value` when margin is 0. (1, 1) without resamples.
+        """
+        if self.resampled is None:
+            return 1.0, 1.0
+        gain_r = self.resampled if self.better_when == "higher" else -self.resampled
+        not_better = int((gain_r <= margin).sum())
+        not_worse = int((gain_r >= -margin).sum())
+        count = len(gain_r)
+        return (
+            _two_sided(not_better, count, self.groups),
+            _two_sided(not_worse, count, self.groups),
+        )
+
+
+def bootstrap_means(
+    sum_gm: Floats, count_gm: Floats, resamples: int = RESAMPLES, seed: int = 0
+) -> Floats:
+    """Ratio-of-sums means (resamples × M) of M columns when groups are drawn with replacement.
+
+    `sum_gm`, `count_gm`: per group and column, the sum of the values and the number of rows. A
+    resample that drew no row of a column repeats that column's full mean.
+    """
+    groups = len(sum_gm)
+    rng = np.random.default_rng(seed)
+    full_m = sum_gm.sum(axis=0) / np.maximum(count_gm.sum(axis=0), 1)
+    step = max(1, min(resamples, _CELLS // groups))
+    parts = []
+    for start in range(0, resamples, step):
+        rows = min(step, resamples - start)
+        drawn = rng.integers(groups, size=(rows, groups)) + np.arange(rows)[:, None] * groups
+        times_rg = np.bincount(drawn.ravel(), minlength=rows * groups).reshape(rows, groups)
+        weight_rg = times_rg.astype(np.float64)
+        count_rm = weight_rg @ count_gm
+        parts.append(np.where(count_rm > 0, weight_rg @ sum_gm / np.maximum(count_rm, 1), full_m))
+    return np.concatenate(parts)
+
+
+def differences(
+    baseline_nm: Floats,
+    candidate_nm: Floats,
+    group_n: Ints,
+    names: list[str],
+    better_when: list[str],
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[Difference]:
+    """Paired differences of M columns of per-row values over the same n rows, sharing their
+    resamples."""
+    rows = len(baseline_nm)
+    delta_nm = candidate_nm - baseline_nm
+    codes_n, groups = dense(group_n)
+    resampled_rm = None
+    if groups >= MIN_GROUPS:
+        order = np.argsort(codes_n, kind="stable")
+        starts_g = np.searchsorted(codes_n[order], np.arange(groups))
+        sum_gm = np.add.reduceat(delta_nm[order], starts_g, axis=0)
+        count_gm = np.bincount(codes_n, minlength=groups)[:, None].astype(np.float64)
+        resampled_rm = bootstrap_means(sum_gm, count_gm, resamples, seed)
+    found = []
+    for column, (name, direction) in enumerate(zip(names, better_when, strict=True)):
+        delta_n = delta_nm[:, column]
+        resampled_r = None if resampled_rm is None else resampled_rm[:, column]
+        low, high = (None, None) if resampled_r is None else _interval(resampled_r, groups)
+        error = standard_error(delta_n, group_n)[0] if rows else math.nan
+        ready = Difference(
+            metric=name,
+            better_when=direction,
+            value=float(delta_n.mean()) if rows else None,
+            low=low,
+            high=high,
+            p_value=None,
+            n=rows,
+            groups=groups,
+            baseline=float(baseline_nm[:, column].mean()) if rows else None,
+            candidate=float(candidate_nm[:, column].mean()) if rows else None,
+            detectable=plain(float(_power_z() * error)) if error > 0 else None,
+            resampled=resampled_r,
+        )
+        p_value = None if resampled_r is None else min(ready.p_beyond())
+        found.append(replace(ready, p_value=p_value))
+    return found
+
+
+def detectable_accuracy(discordance: float, n: float) -> float | None:
+    """Smallest accuracy difference that McNemar's test at 5 % finds with 80 % power on n paired
+    rows of which a share `discordance` is right in exactly one of the two.
+
+    Solves n = (z_α √ψ + z_β √(ψ - δ²))² / δ² for δ (Connor 1987). None when even δ = ψ, every
+    discordant row on one side, would be missed.
+    """
+    if not 0 < discordance <= 1 or n <= 0:
+        return None
+    alpha, beta = float(ndtri((1 + LEVEL) / 2)), float(ndtri(POWER))
+
+    def missed(delta: float) -> bool:
+        reach = alpha * math.sqrt(discordance) + beta * math.sqrt(discordance - delta**2)
+        return delta * math.sqrt(n) < reach
+
+    low, high = 0.0, discordance
+    if missed(high):
+        return None
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if missed(middle) else (low, middle)
+    return high
+
+
+def _power_z() -> float:
+    return float(ndtri((1 + LEVEL) / 2) + ndtri(POWER))
+
+
+def _stretch(groups: int) -> float:
+    return math.sqrt(groups / (groups - 1))
+
+
+def _interval(resampled_r: Floats, groups: int) -> tuple[float, float]:
+    t = float(stdtrit(groups - 1, (1 + LEVEL) / 2))
+    tail = float(ndtr(-t * _stretch(groups)))
+    low, high = np.quantile(resampled_r, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _two_sided(beyond: int, count: int, groups: int) -> float:
+    tail = (1 + beyond) / (1 + count)
+    if tail >= 0.5:
+        return 1.0
+    return min(1.0, 2 * float(stdtr(groups - 1, float(ndtri(tail)) / _stretch(groups))))

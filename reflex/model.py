@@ -1,0 +1,180 @@
+"""`DecisionModel`: requests in, option scores out. The one forward of the project.
+
+Prompts, forward and readouts meet here and nowhere else; training, evaluation, calibration and serving all
+call `DecisionModel.forward`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from reflex.backbones.backbone import Backbone
+from reflex.contract import Question, Request, option_keys
+from reflex.errors import ConfigError
+from reflex.forward.config import ForwardConfig
+from reflex.forward.engine import Forward
+from reflex.forward.tree import Segment, Tree
+from reflex.prompts.orders import OrdersConfig, check_orders, option_orders
+from reflex.prompts.prompt import Branch
+from reflex.readouts.base import OptionScores, Readout
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question on its way through a tree: its branches and where their segments lie."""
+
+    question_id: str
+    question: Question
+    readout: Readout
+    branches: tuple[Branch, ...]
+    spans: tuple[tuple[int, int], ...]
+    """Per branch, [first, last) of its reads within the tree's reads."""
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A request as a tree, ready for the forward."""
+
+    tree: Tree
+    asked: tuple[Asked, ...]
+
+
+@dataclass
+class ModelOutput:
+    """Per request: scores by question id, tokens of the state, of each question, and cache use."""
+
+    scores: list[dict[str, OptionScores]]
+    state_tokens: list[int]
+    question_tokens: list[dict[str, int]]
+    cache_hits: list[bool]
+    strategies: list[str] = field(default_factory=list)
+
+
+class DecisionModel(torch.nn.Module):
+    """Holds the backbone, the prompt style, the orders and a readout per question type.
+
+    `readouts` names one readout per type (`choice`, `noul`, `score`) and carries each one's own config.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        style: Any,
+        orders: OrdersConfig,
+        readouts: Any,
+        forward: ForwardConfig,
+    ) -> None:
+        super().__init__()
+        check_orders(orders)
+        self.backbone = backbone
+        self.style = style
+        self.orders = orders
+        self.engine = Forward(backbone, forward)
+        self.readouts = {kind: _readout(readouts, kind, backbone, style) for kind in TYPES}
+        self.heads = torch.nn.ModuleDict(
+            {r.name: r.head for r in self.readouts.values() if isinstance(getattr(r, "head", None), torch.nn.Module)}
+        )
+
+    # -- requests to trees ---------------------------------------------------------------------
+
+    def compile(self, request: Request) -> Compiled:
+        """Render and tokenise a request. Raises PromptError or ReadoutError."""
+        tokens = self.backbone.tokens
+        prefix = tokens.encode(self.style.prefix(tokens.template, request.state), start=True)
+        segments: list[Segment] = []
+        asked = []
+        reads = 0
+        for question_id, question in request.questions.items():
+            readout = self.readouts[question.type]
+            orders = option_orders(self.orders, question_id, question, request.permutations)
+            branches = readout.branches(question_id, question, orders)
+            spans, first = [], len(segments)
+            for branch in branches:
+                own = readout.segments(branch, len(segments))
+                segments += own
+                taken = sum(len(segment.reads) for segment in own)
+                spans.append((reads, reads + taken))
+                reads += taken
+            size = sum(len(segment.ids) for segment in segments[first:])
+            asked.append(Asked(question_id, question, readout, tuple(branches), tuple(spans), size))
+        return Compiled(Tree(prefix, tuple(segments)), tuple(asked))
+
+    # -- the one forward -----------------------------------------------------------------------
+
+    def forward(self, requests: Sequence[Request | Compiled]) -> ModelOutput:
+        """Option scores of every question of every request, in the order given.
+
+        Scores are float32 on the backbone's device and carry gradients where the backbone or a head
+        requires them.
+        """
+        compiled = [r if isinstance(r, Compiled) else self.compile(r) for r in requests]
+        result = self.engine.run([item.tree for item in compiled])
+        by_readout: dict[str, list[tuple[int, int]]] = {}
+        for i, item in enumerate(compiled):
+            for j, asked in enumerate(item.asked):
+                by_readout.setdefault(asked.readout.name, []).append((i, j))
+        scored: dict[tuple[int, int], OptionScores] = {}
+        for places in by_readout.values():
+            branches: list[Branch] = []
+            hidden: list[torch.Tensor] = []
+            for i, j in places:
+                asked = compiled[i].asked[j]
+                branches += asked.branches
+                hidden += [result.hidden[i][first:last] for first, last in asked.spans]
+            readout = compiled[places[0][0]].asked[places[0][1]].readout
+            scores = iter(readout.scores(branches, hidden))
+            for i, j in places:
+                asked = compiled[i].asked[j]
+                scored[i, j] = _pool(asked, [next(scores) for _ in asked.branches])
+        return ModelOutput(
+            scores=[
+                {asked.question_id: scored[i, j] for j, asked in enumerate(item.asked)}
+                for i, item in enumerate(compiled)
+            ],
+            state_tokens=[len(item.tree.prefix) for item in compiled],
+            question_tokens=[
+                {asked.question_id: asked.tokens for asked in item.asked} for item in compiled
+            ],
+            cache_hits=result.cache_hits,
+            strategies=result.strategies,
+        )
+
+
+TYPES = ("choice", "noul", "score")
+
+
+def _readout(config: Any, kind: str, backbone: Backbone, style: Any) -> Readout:
+    name = config[kind] if isinstance(config, Mapping) else getattr(config, kind)
+    try:
+        module = import_module(f"reflex.readouts.{name}")
+        build = module.Readout
+    except (ModuleNotFoundError, AttributeError):
+        raise ConfigError(f"readout.{kind}={name}: no such readout in reflex/readouts/") from None
+    own = config[name] if isinstance(config, Mapping) else getattr(config, name)
+    readout: Readout = build(own, backbone, style)
+    return readout
+
+
+def _pool(asked: Asked, scores: Sequence[torch.Tensor]) -> OptionScores:
+    """Join the pages of each order: they share one softmax."""
+    order_keys: list[tuple[str, ...]] = []
+    pooled: list[torch.Tensor] = []
+    for order in sorted({branch.order for branch in asked.branches}):
+        pages = [i for i, branch in enumerate(asked.branches) if branch.order == order]
+        order_keys.append(tuple(key for i in pages for key in asked.branches[i].keys))
+        pooled.append(torch.cat([scores[i] for i in pages]) if len(pages) > 1 else scores[pages[0]])
+    return OptionScores(
+        question_id=asked.question_id,
+        type=asked.question.type,
+        readout=asked.readout.name,
+        keys=option_keys(asked.question),
+        order_keys=tuple(order_keys),
+        scores=tuple(pooled),
+        expand=asked.readout.expand(asked.question),
+    )

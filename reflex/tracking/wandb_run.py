@@ -1,0 +1,372 @@
+"""One finished W&B run per cell. The record is the truth: whatever fails here costs one warning.
+
+Imports of wandb and Lightning happen when a run is opened, so the config dataclass is free.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import netrc
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from reflex.errors import ConfigError, RecordError
+
+if TYPE_CHECKING:
+    from lightning.pytorch.loggers import WandbLogger
+
+    from reflex.tracking.record import RunIdentity, RunRecord, WandbInfo
+
+log = logging.getLogger(__name__)
+
+RELIABILITY_BINS = 15
+
+
+class WandbMode(Enum):
+    """`auto`: online where an account is configured, else offline."""
+
+    auto = "auto"
+    online = "online"
+    offline = "offline"
+    disabled = "disabled"
+
+
+@dataclass
+class WandbTracker:
+    """Group `tracker`. `WANDB_MODE` wins over `mode`, except that `disabled` stays disabled.
+
+    Runs of `debug=…` go to `<project>-debug`. Timeouts are in seconds; what is not uploaded by then
+    stays on the disk for `wandb sync`.
+    """
+
+    project: str = "reflex"
+    entity: str | None = None
+    mode: WandbMode = WandbMode.auto
+    tags: list[str] = field(default_factory=list)
+    init_timeout: float = 30.0
+    finish_timeout: float = 300.0
+
+
+_unreachable: str | None = None
+"""Why going online failed in this process: later cells of a sweep do not wait for it again."""
+
+_warned: set[str] = set()
+
+
+@contextmanager
+def wandb_run(
+    config: WandbTracker | None, identity: RunIdentity, run_dir: Path | str
+) -> Iterator[Tracker]:
+    """Open the cell's W&B run and finish it however the block ends.
+
+    The block gives `tracker.logger` to Lightning, writes the record with `tracker.info`, and then
+    calls `tracker.log_result`. An exception in the block passes through and marks the run failed; a
+    failure of W&B never raises: it warns once and ends up in the record's `wandb.error`.
+    Raises ConfigError for a `WANDB_MODE` that does not exist.
+    """
+    mode = "disabled" if config is None else resolve_mode(config)
+    tracker = Tracker(None if mode == "disabled" else config, identity, Path(run_dir))
+    if mode != "disabled":
+        tracker.open("online" if mode == "online" else "offline")
+    try:
+        yield tracker
+    except BaseException:
+        tracker.failed = True
+        raise
+    finally:
+        tracker.close()
+
+
+def resolve_mode(config: WandbTracker) -> Literal["online", "offline", "disabled"]:
+    """What `mode` means here and now, without asking the network."""
+    wanted = WandbMode(getattr(config.mode, "value", config.mode))
+    if wanted is WandbMode.disabled:
+        return "disabled"
+    said = os.environ.get("WANDB_MODE", "").strip().lower()
+    if said:
+        known: dict[str, Literal["online", "offline", "disabled"]] = {
+            "online": "online",
+            "run": "online",
+            "shared": "online",
+            "offline": "offline",
+            "dryrun": "offline",
+            "disabled": "disabled",
+        }
+        if said not in known:
+            raise ConfigError(f"WANDB_MODE={said!r} is not one of online, offline, disabled")
+        return known[said]
+    if wanted is WandbMode.auto:
+        return "online" if has_account() else "offline"
+    return "online" if wanted is WandbMode.online else "offline"
+
+
+def has_account() -> bool:
+    """Whether W&B would find a key: environment, identity token, or a netrc entry of its host."""
+    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
+        return True
+    address = os.environ.get("WANDB_BASE_URL") or _configured_address()
+    # The old host as well: keys stored for it still serve the address it moved to.
+    hosts = {urlsplit(address).netloc, "api.wandb.ai"}
+    for name in [os.environ["NETRC"]] if os.environ.get("NETRC") else ["~/.netrc", "~/_netrc"]:
+        try:
+            known = netrc.netrc(Path(name).expanduser())
+        except (OSError, RuntimeError, netrc.NetrcParseError):
+            continue
+        if any(known.authenticators(host) for host in hosts):
+            return True
+    return False
+
+
+class Tracker:
+    """A cell's run in W&B, or the absence of one: every method works in both cases.
+
+    `info` is what the record keeps (None when tracking is off), `logger` is for
+    `Trainer(logger=tracker.logger or False)`.
+    """
+
+    def __init__(self, config: WandbTracker | None, identity: RunIdentity, run_dir: Path) -> None:
+        self.config = config
+        self.identity = identity
+        self.run_dir = run_dir
+        self.info: WandbInfo | None = None
+        self.logger: WandbLogger | None = None
+        self.failed = False
+        self._run: Any = None
+        self._recorded: WandbInfo | None = None
+        self._logged = False
+
+    def open(self, mode: Literal["online", "offline"]) -> None:
+        """Start the run; an online one that cannot start becomes an offline one."""
+        global _unreachable
+        from reflex.tracking.record import WandbInfo
+
+        self.info = WandbInfo(mode=mode)
+        reason = None
+        if mode == "online":
+            reason = _unreachable or (None if has_account() else "no API key (wandb login)")
+            if reason is None:
+                try:
+                    self._start("online")
+                except Exception as error:
+                    reason = _unreachable = _line(error)
+                    _reset_service()
+            if reason is not None:
+                self.info = WandbInfo(mode="offline")
+                self._trouble(f"not online: {reason}; kept offline, `wandb sync` uploads it later")
+        if self._run is None:
+            try:
+                self._start("offline")
+            except Exception:
+                # A service that died under an earlier cell is replaced once.
+                _reset_service()
+                try:
+                    self._start("offline")
+                except Exception as error:
+                    self._trouble(f"no run: {_line(error)}")
+
+    def log_result(self, record: RunRecord, extra_files: Mapping[str, Path] | None = None) -> None:
+        """Send a written record: numbers as summary, reliability table and plot, one artifact.
+
+        Call it after `write_record`, whose files are what is sent. `extra_files` (name in the
+        artifact → file or folder: weights, heads, calibration) join the record and its predictions.
+        """
+        self._logged, self._recorded = True, record.wandb
+        self.failed = self.failed or record.status == "failed"
+        if self._run is None:
+            return
+        try:
+            self._run.summary.update(summary_of(record))
+            if record.predictions is not None:
+                self._log_reliability()
+            self._log_artifact(record, extra_files or {})
+        except Exception as error:
+            self._trouble(f"result not sent: {_line(error)}")
+
+    def close(self) -> None:
+        """Finish the run; where W&B failed after the record was written, the record says so."""
+        from reflex.tracking.record import update_wandb
+
+        if self._run is not None:
+            try:
+                self._run.finish(exit_code=1 if self.failed else 0)
+            except Exception as error:
+                self._trouble(f"run not finished: {_line(error)}")
+                _reset_service()
+            self._run, self.logger = None, None
+        if self._logged and self.info != self._recorded:
+            try:
+                update_wandb(self.run_dir, self.info)
+            except RecordError as error:
+                log.warning("%s", error)
+
+    def _start(self, mode: Literal["online", "offline"]) -> None:
+        import wandb
+        from lightning.pytorch.loggers import WandbLogger
+
+        assert self.config is not None
+        assert self.info is not None
+        who = self.identity
+        folder = Path(os.environ.get("WANDB_DIR") or self.run_dir.parent)
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = wandb.Settings(
+            silent=True,
+            console="off",
+            init_timeout=self.config.init_timeout,
+            finish_timeout=self.config.finish_timeout,
+            finish_timeout_raises=True,
+        )
+        tags = [*map(str, self.config.tags), who.experiment, *_switches(who)]
+        # Quiet from here on: `silent` of the run alone still lets wandb report the key it found.
+        wandb.setup(settings=wandb.Settings(silent=True))
+        run = wandb.init(
+            project=f"{self.config.project}-debug" if who.debug else self.config.project,
+            entity=self.config.entity,
+            # An id of our own and `create_new`: no cell can slip into the run of another one.
+            id=secrets.token_hex(6),
+            reinit="create_new",
+            group=who.group,
+            job_type=who.task,
+            name=who.name,
+            tags=list(dict.fromkeys(tag[:64] for tag in tags if tag)),
+            config=run_config(who),
+            dir=str(folder),
+            mode=mode,
+            settings=settings,
+        )
+        self._run = run
+        self.info = self.info.model_copy(update={"id": run.id, "mode": mode})
+        self.logger = WandbLogger(experiment=run, save_dir=str(self.run_dir))
+
+    def _log_reliability(self) -> None:
+        import wandb
+
+        from reflex.metrics.ece import reliability
+        from reflex.tracking.predictions import read_predictions
+
+        frame = reliability(read_predictions(self.run_dir), bins=RELIABILITY_BINS)
+        if frame.empty:
+            return
+        table = wandb.Table(dataframe=frame)
+        plot = wandb.plot.line(table, "confidence", "accuracy", title="Reliability")
+        self._run.log({"reliability": table, "reliability_plot": plot})
+
+    def _log_artifact(self, record: RunRecord, extra_files: Mapping[str, Path]) -> None:
+        import wandb
+
+        from reflex.tracking.record import PREDICTIONS, RECORD
+
+        name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"{record.experiment or 'run'}-{record.hash[:12]}")
+        artifact = wandb.Artifact(name, type="run-record", metadata={"hash": record.hash})
+        artifact.add_file(str(self.run_dir / RECORD))
+        if record.predictions is not None:
+            artifact.add_file(str(self.run_dir / PREDICTIONS))
+        for inside, path in extra_files.items():
+            # Weights are large: referenced where they are, not copied to the staging folder.
+            if path.is_dir():
+                artifact.add_dir(str(path), name=inside, policy="immutable")
+            else:
+                artifact.add_file(str(path), name=inside, policy="immutable")
+        self._run.log_artifact(artifact)
+
+    def _trouble(self, message: str) -> None:
+        assert self.info is not None
+        if self.info.error is None:
+            self.info = self.info.model_copy(update={"error": message})
+        if message not in _warned:
+            _warned.add(message)
+            log.warning("wandb: %s (the record is complete without it)", message)
+
+
+def run_config(identity: RunIdentity) -> dict[str, Any]:
+    """The W&B config of a cell: its axes flat, then the whole resolved config under `config`."""
+    from reflex.tracking.record import json_text
+
+    flat = {
+        **identity.axes,
+        "experiment": identity.experiment,
+        "hash": identity.hash,
+        "seed": identity.seed,
+        "limited": identity.limited,
+        "debug": identity.debug,
+        "config": identity.config,
+    }
+    return dict(json.loads(json_text(flat)))
+
+
+def summary_of(record: RunRecord) -> dict[str, Any]:
+    """The record's numbers as flat W&B summary keys; what is null in the record is left out.
+
+    `nll` is the value, `nll/n`, `nll/low`, `nll/high` and the extras stand beside it; breakdowns
+    are `type/noul/nll` and so on, costs `cost/…`.
+    """
+    from reflex.tracking.record import json_text
+
+    summary: dict[str, Any] = {"status": record.status}
+    if record.error is not None:
+        summary["error"] = record.error
+    clean = json.loads(json_text({"metrics": record.metrics, "by": record.by, "cost": record.cost}))
+    _flatten_metrics(clean["metrics"], "", summary)
+    for axis, values in clean["by"].items():
+        for value, metrics in values.items():
+            _flatten_metrics(metrics, f"{axis}/{value}/", summary)
+    _flatten(clean["cost"], "cost/", summary)
+    return summary
+
+
+def _flatten_metrics(metrics: Mapping[str, Any], prefix: str, into: dict[str, Any]) -> None:
+    for name, entry in metrics.items():
+        if not isinstance(entry, Mapping):
+            _flatten({name: entry}, prefix, into)
+            continue
+        if entry.get("value") is not None:
+            into[f"{prefix}{name}"] = entry["value"]
+        rest = {key: item for key, item in entry.items() if key != "value"}
+        _flatten(rest, f"{prefix}{name}/", into)
+
+
+def _flatten(values: Mapping[str, Any], prefix: str, into: dict[str, Any]) -> None:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            _flatten(value, f"{prefix}{key}/", into)
+        elif value is not None:
+            into[f"{prefix}{key}"] = value
+
+
+def _switches(identity: RunIdentity) -> list[str]:
+    pairs = {"debug": identity.debug, "limited": identity.limited}
+    return [name for name, on in pairs.items() if on]
+
+
+def _reset_service() -> None:
+    # wandb keeps one service process per Python process; after it died or hung, only a teardown
+    # lets the next cell have a new one.
+    import wandb
+
+    try:
+        wandb.teardown()
+    except Exception as error:
+        log.debug("wandb.teardown: %s", error)
+
+
+def _configured_address() -> str:
+    # `wandb login --host` keeps the address of a private server in its settings file.
+    try:
+        import wandb
+
+        return str(wandb.setup(settings=wandb.Settings(silent=True)).settings.base_url)
+    except Exception:
+        return ""
+
+
+def _line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:120]}" if text else type(error).__name__
