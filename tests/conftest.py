@@ -8,6 +8,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 # Before any library that reads them at import time.
 _SCRATCH = Path(tempfile.mkdtemp(prefix="reflex-tests-"))
 os.environ.update(
@@ -26,8 +28,6 @@ os.environ.pop("WANDB_API_KEY", None)
 # do not depend on it, but many small forwards on a large machine are slower with all of its cores.
 os.environ.setdefault("OMP_NUM_THREADS", str(min(4, os.cpu_count() or 1)))
 
-import pytest
-
 REPO = Path(__file__).resolve().parent.parent
 SLOW_TIMEOUT_S = 1800
 
@@ -40,7 +40,7 @@ def repo() -> Path:
 
 @pytest.fixture(scope="session")
 def data_root() -> Path:
-    """The folder of real rows (REFLEX_DATA, or ../shared/data beside the clone); skips without it."""
+    """The folder of real rows (REFLEX_DATA, or ../shared/data); skips without it."""
     root = Path(os.environ.get("REFLEX_DATA") or REPO.parent / "shared" / "data").resolve()
     if not root.is_dir():
         pytest.skip("no real rows here: set REFLEX_DATA, or put them at ../shared/data")
