@@ -6,7 +6,7 @@ call `DecisionModel.forward`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -76,10 +76,12 @@ class DecisionModel(torch.nn.Module):
         self.style = style
         self.orders = orders
         self.engine = Forward(backbone, forward)
-        self.readouts = {kind: _readout(readouts, kind, backbone, style) for kind in TYPES}
-        self.heads = torch.nn.ModuleDict(
-            {r.name: r.head for r in self.readouts.values() if isinstance(getattr(r, "head", None), torch.nn.Module)}
-        )
+        names = {kind: getattr(readouts, kind) for kind in TYPES}
+        built = {name: _readout(readouts, name, backbone, style) for name in sorted({*names.values()})}
+        self.readouts = {kind: built[name] for kind, name in names.items()}
+        # Trained parts of readouts (float32), so that parameters() and state_dict() see them.
+        heads = {name: getattr(readout, "head", None) for name, readout in built.items()}
+        self.heads = torch.nn.ModuleDict({k: v for k, v in heads.items() if v is not None})
 
     # -- requests to trees ---------------------------------------------------------------------
 
@@ -149,15 +151,11 @@ class DecisionModel(torch.nn.Module):
 TYPES = ("choice", "noul", "score")
 
 
-def _readout(config: Any, kind: str, backbone: Backbone, style: Any) -> Readout:
-    name = config[kind] if isinstance(config, Mapping) else getattr(config, kind)
-    try:
-        module = import_module(f"reflex.readouts.{name}")
-        build = module.Readout
-    except (ModuleNotFoundError, AttributeError):
-        raise ConfigError(f"readout.{kind}={name}: no such readout in reflex/readouts/") from None
-    own = config[name] if isinstance(config, Mapping) else getattr(config, name)
-    readout: Readout = build(own, backbone, style)
+def _readout(config: Any, name: str, backbone: Backbone, style: Any) -> Readout:
+    own = getattr(config, name, None)
+    if own is None:
+        raise ConfigError(f"readout={name}: no such readout in reflex/readouts/")
+    readout: Readout = import_module(f"reflex.readouts.{name}").Readout(own, backbone, style)
     return readout
 
 

@@ -41,7 +41,7 @@ DEFINITIONS: dict[str, str] = {
     "auroc_gini": _AUROC.format(what="the normalised Gini concentration"),
     "auroc_max": _AUROC.format(what="the top probability"),
     "auroc_margin": _AUROC.format(what="the margin between the two most probable options"),
-    "accuracy_by_position": "max - min accuracy over the gold option's place in the first order (10+ rows)",
+    "accuracy_by_position": "max - min accuracy over the gold option's place in the first order",
     "flip_rate": "share of questions asked in several orders whose top option changes with it",
     "flip_rate_described": "flip_rate of choice questions with a described option",
     "flip_rate_undescribed": "flip_rate of choice questions with bare option names",

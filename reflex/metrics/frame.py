@@ -156,8 +156,8 @@ def _distributions(
     if bad_n.any():
         bad = int(np.argmax(bad_n))
         raise DataError(
-            f"predictions of {names[bad]}: '{column}' is not a distribution (sum {sums_n[bad]:.6g}, "
-            f"smallest {padded_nk[bad, : options_n[bad]].min():.6g})"
+            f"predictions of {names[bad]}: '{column}' is not a distribution "
+            f"(sum {sums_n[bad]:.6g}, smallest {padded_nk[bad, : options_n[bad]].min():.6g})"
         )
     return padded_nk
 

@@ -157,7 +157,7 @@ def _join(
     common = frames[0].index.intersection(frames[1].index).sort_values()
     if not len(common):
         raise DataError(
-            f"comparison: {names[0]} and {names[1]} have no item in common; compare one suite's runs"
+            f"comparison: {names[0]} and {names[1]} have no item in common; take runs of one suite"
         )
     return frames[0].loc[common], frames[1].loc[common]
 

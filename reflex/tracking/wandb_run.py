@@ -5,55 +5,30 @@ Imports of wandb and Lightning happen when a run is opened, so the config datacl
 
 from __future__ import annotations
 
-import json
 import logging
-import netrc
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
-from reflex.errors import ConfigError, RecordError
+from reflex.errors import RecordError
+from reflex.tracking.wandb_mode import WandbMode, WandbTracker, has_account, resolve_mode
+from reflex.tracking.wandb_payload import run_config, summary_of
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import WandbLogger
 
     from reflex.tracking.record import RunIdentity, RunRecord, WandbInfo
 
+__all__ = ["Tracker", "WandbMode", "WandbTracker", "wandb_run"]
+
 log = logging.getLogger(__name__)
 
 RELIABILITY_BINS = 15
-
-
-class WandbMode(Enum):
-    """`auto`: online where an account is configured, else offline."""
-
-    auto = "auto"
-    online = "online"
-    offline = "offline"
-    disabled = "disabled"
-
-
-@dataclass
-class WandbTracker:
-    """Group `tracker`. `WANDB_MODE` wins over `mode`, except that `disabled` stays disabled.
-
-    Runs of `debug=…` go to `<project>-debug`. Timeouts are in seconds; what is not uploaded by then
-    stays on the disk for `wandb sync`.
-    """
-
-    project: str = "reflex"
-    entity: str | None = None
-    mode: WandbMode = WandbMode.auto
-    tags: list[str] = field(default_factory=list)
-    init_timeout: float = 30.0
-    finish_timeout: float = 300.0
 
 
 _unreachable: str | None = None
@@ -84,46 +59,6 @@ def wandb_run(
         raise
     finally:
         tracker.close()
-
-
-def resolve_mode(config: WandbTracker) -> Literal["online", "offline", "disabled"]:
-    """What `mode` means here and now, without asking the network."""
-    wanted = WandbMode(getattr(config.mode, "value", config.mode))
-    if wanted is WandbMode.disabled:
-        return "disabled"
-    said = os.environ.get("WANDB_MODE", "").strip().lower()
-    if said:
-        known: dict[str, Literal["online", "offline", "disabled"]] = {
-            "online": "online",
-            "run": "online",
-            "shared": "online",
-            "offline": "offline",
-            "dryrun": "offline",
-            "disabled": "disabled",
-        }
-        if said not in known:
-            raise ConfigError(f"WANDB_MODE={said!r} is not one of online, offline, disabled")
-        return known[said]
-    if wanted is WandbMode.auto:
-        return "online" if has_account() else "offline"
-    return "online" if wanted is WandbMode.online else "offline"
-
-
-def has_account() -> bool:
-    """Whether W&B would find a key: environment, identity token, or a netrc entry of its host."""
-    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
-        return True
-    address = os.environ.get("WANDB_BASE_URL") or _configured_address()
-    # The old host as well: keys stored for it still serve the address it moved to.
-    hosts = {urlsplit(address).netloc, "api.wandb.ai"}
-    for name in [os.environ["NETRC"]] if os.environ.get("NETRC") else ["~/.netrc", "~/_netrc"]:
-        try:
-            known = netrc.netrc(Path(name).expanduser())
-        except (OSError, RuntimeError, netrc.NetrcParseError):
-            continue
-        if any(known.authenticators(host) for host in hosts):
-            return True
-    return False
 
 
 class Tracker:
@@ -217,6 +152,7 @@ class Tracker:
         who = self.identity
         folder = Path(os.environ.get("WANDB_DIR") or self.run_dir.parent)
         folder.mkdir(parents=True, exist_ok=True)
+        run_id = secrets.token_hex(6)
         settings = wandb.Settings(
             silent=True,
             console="off",
@@ -227,21 +163,27 @@ class Tracker:
         tags = [*map(str, self.config.tags), who.experiment, *_switches(who)]
         # Quiet from here on: `silent` of the run alone still lets wandb report the key it found.
         wandb.setup(settings=wandb.Settings(silent=True))
-        run = wandb.init(
-            project=f"{self.config.project}-debug" if who.debug else self.config.project,
-            entity=self.config.entity,
-            # An id of our own and `create_new`: no cell can slip into the run of another one.
-            id=secrets.token_hex(6),
-            reinit="create_new",
-            group=who.group,
-            job_type=who.task,
-            name=who.name,
-            tags=list(dict.fromkeys(tag[:64] for tag in tags if tag)),
-            config=run_config(who),
-            dir=str(folder),
-            mode=mode,
-            settings=settings,
-        )
+        try:
+            run = wandb.init(
+                project=f"{self.config.project}-debug" if who.debug else self.config.project,
+                entity=self.config.entity,
+                # An id of our own and `create_new`: no cell can slip into the run of another one.
+                id=run_id,
+                reinit="create_new",
+                group=who.group,
+                job_type=who.task,
+                name=who.name,
+                tags=list(dict.fromkeys(tag[:64] for tag in tags if tag)),
+                config=run_config(who),
+                dir=str(folder),
+                mode=mode,
+                settings=settings,
+            )
+        except Exception:
+            # What did not start leaves a folder that would look like a run of this cell.
+            for started in (folder / "wandb").glob(f"*run-*-{run_id}"):
+                shutil.rmtree(started, ignore_errors=True)
+            raise
         self._run = run
         self.info = self.info.model_copy(update={"id": run.id, "mode": mode})
         self.logger = WandbLogger(experiment=run, save_dir=str(self.run_dir))
@@ -286,61 +228,6 @@ class Tracker:
             log.warning("wandb: %s (the record is complete without it)", message)
 
 
-def run_config(identity: RunIdentity) -> dict[str, Any]:
-    """The W&B config of a cell: its axes flat, then the whole resolved config under `config`."""
-    from reflex.tracking.record import json_text
-
-    flat = {
-        **identity.axes,
-        "experiment": identity.experiment,
-        "hash": identity.hash,
-        "seed": identity.seed,
-        "limited": identity.limited,
-        "debug": identity.debug,
-        "config": identity.config,
-    }
-    return dict(json.loads(json_text(flat)))
-
-
-def summary_of(record: RunRecord) -> dict[str, Any]:
-    """The record's numbers as flat W&B summary keys; what is null in the record is left out.
-
-    `nll` is the value, `nll/n`, `nll/low`, `nll/high` and the extras stand beside it; breakdowns
-    are `type/noul/nll` and so on, costs `cost/…`.
-    """
-    from reflex.tracking.record import json_text
-
-    summary: dict[str, Any] = {"status": record.status}
-    if record.error is not None:
-        summary["error"] = record.error
-    clean = json.loads(json_text({"metrics": record.metrics, "by": record.by, "cost": record.cost}))
-    _flatten_metrics(clean["metrics"], "", summary)
-    for axis, values in clean["by"].items():
-        for value, metrics in values.items():
-            _flatten_metrics(metrics, f"{axis}/{value}/", summary)
-    _flatten(clean["cost"], "cost/", summary)
-    return summary
-
-
-def _flatten_metrics(metrics: Mapping[str, Any], prefix: str, into: dict[str, Any]) -> None:
-    for name, entry in metrics.items():
-        if not isinstance(entry, Mapping):
-            _flatten({name: entry}, prefix, into)
-            continue
-        if entry.get("value") is not None:
-            into[f"{prefix}{name}"] = entry["value"]
-        rest = {key: item for key, item in entry.items() if key != "value"}
-        _flatten(rest, f"{prefix}{name}/", into)
-
-
-def _flatten(values: Mapping[str, Any], prefix: str, into: dict[str, Any]) -> None:
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            _flatten(value, f"{prefix}{key}/", into)
-        elif value is not None:
-            into[f"{prefix}{key}"] = value
-
-
 def _switches(identity: RunIdentity) -> list[str]:
     pairs = {"debug": identity.debug, "limited": identity.limited}
     return [name for name, on in pairs.items() if on]
@@ -355,16 +242,6 @@ def _reset_service() -> None:
         wandb.teardown()
     except Exception as error:
         log.debug("wandb.teardown: %s", error)
-
-
-def _configured_address() -> str:
-    # `wandb login --host` keeps the address of a private server in its settings file.
-    try:
-        import wandb
-
-        return str(wandb.setup(settings=wandb.Settings(silent=True)).settings.base_url)
-    except Exception:
-        return ""
 
 
 def _line(error: Exception) -> str:

@@ -1,0 +1,1 @@
+"""Scores to honest probabilities: temperatures by bucket. One rule per file."""

@@ -1,0 +1,90 @@
+"""The schema of `conf/`: every group is typed, so a misspelt key raises wherever it stands.
+
+Each config dataclass lives with what it configures. This module puts them together and registers them in
+Hydra's ConfigStore as `<group>/<module>_schema`; a YAML starts from its schema (`defaults: [chat_schema,
+_self_]`). Imports no torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING
+
+from reflex.backbones.config import BackboneConfig, DeviceConfig
+from reflex.discover import modules, targets
+from reflex.forward.config import ForwardConfig
+from reflex.prompts.orders import OrdersConfig
+
+ROOMS = {
+    "prompt": "reflex.prompts.styles",
+    "benchmark": "reflex.benchmarks",
+    "calibration": "reflex.calibration",
+    "task": "reflex.tasks",
+    "tracker": "reflex.tracking",
+}
+"""Config group → room whose modules provide its schemas."""
+
+
+@dataclass
+class VerdictConfig:
+    """An experiment's decision rule, written before its first result.
+
+    Candidates are compared with the baseline (cells by name, such as `orders=two`) on `metric`, paired on
+    the same items; `margin` is the smallest difference that counts, in units of the metric.
+    """
+
+    metric: str = "nll"
+    baseline: str = MISSING
+    candidates: list[str] = field(default_factory=list)
+    comparison: str = "paired_bootstrap"
+    margin: float = 0.0
+
+
+@dataclass
+class RootConfig:
+    """The whole run. `experiment` and `debug` files change these keys and nothing else."""
+
+    backbone: Any = MISSING
+    device: Any = MISSING
+    prompt: Any = MISSING
+    readout: Any = MISSING
+    orders: Any = MISSING
+    calibration: Any = MISSING
+    benchmark: Any = MISSING
+    task: Any = MISSING
+    tracker: Any = MISSING
+    forward: ForwardConfig = field(default_factory=ForwardConfig)
+    verdict: VerdictConfig | None = None
+    seed: int = 0
+    force: bool = False
+    smoke: bool = False
+    runs_dir: str = "${oc.env:REFLEX_RUNS,runs}"
+    results_dir: str = "results"
+
+
+def readout_config() -> type:
+    """The `readout` group: a readout's name per question type, and every readout's own options."""
+    types = [(kind, str, field(default="label_tokens")) for kind in ("choice", "noul", "score")]
+    own = [
+        (name, module.Config, field(default_factory=module.Config))
+        for name, module in modules("reflex.readouts")
+        if hasattr(module, "Config")
+    ]
+    return dataclasses.make_dataclass("ReadoutConfig", [*types, *own])
+
+
+def register() -> None:
+    """Put every schema into Hydra's ConfigStore. Safe to call twice."""
+    store = ConfigStore.instance()
+    store.store(name="root_schema", node=RootConfig)
+    store.store(group="backbone", name="backbone_schema", node=BackboneConfig)
+    store.store(group="device", name="device_schema", node=DeviceConfig)
+    store.store(group="orders", name="orders_schema", node=OrdersConfig)
+    store.store(group="readout", name="readout_schema", node=readout_config())
+    for group, room in ROOMS.items():
+        for name, schema in targets(room):
+            store.store(group=group, name=f"{name}_schema", node=schema)

@@ -1,0 +1,25 @@
+"""Finds the modules of a room, so that a new file in it is known without being listed anywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+
+
+def modules(package: str) -> Iterator[tuple[str, ModuleType]]:
+    """(name, module) of every module in `package`, in name order. They import no torch at the top."""
+    path = import_module(package).__path__
+    for info in sorted(pkgutil.iter_modules(path), key=lambda info: info.name):
+        yield info.name, import_module(f"{package}.{info.name}")
+
+
+def targets(package: str) -> Iterator[tuple[str, type]]:
+    """(module name, dataclass) of every config dataclass in `package`: one whose `_target_` is set."""
+    for name, module in modules(package):
+        for value in vars(module).values():
+            own = isinstance(value, type) and value.__module__ == module.__name__
+            if own and dataclasses.is_dataclass(value) and hasattr(value, "_target_"):
+                yield name, value

@@ -1,0 +1,1 @@
+"""What `reflex.run` does with a configuration: one task per file."""
