@@ -15,7 +15,7 @@ _OURS = "_wandb"
 
 
 def offline_runs(folder: Path | str) -> list[Path]:
-    """The `.wandb` files under `folder` (a runs folder, its `wandb/`, one run's), oldest first."""
+    """The `.wandb` files under `folder` (a runs folder, its `wandb/`, one run's), by name."""
     return sorted(path for path in Path(folder).rglob("*.wandb") if not path.is_symlink())
 
 
