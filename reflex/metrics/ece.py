@@ -1,7 +1,7 @@
 """Calibration of the top probability: plug-in ECE, what chance alone would show, a debiased
 estimate, a test.
 
-Plug-in ECE is positive even for a perfect model, and a bootstrap around it doubles that bias
+Plug-in ECE is positive even for a perfect model, and a bootstrap around it adds to that bias
 instead of showing it. So the companion here is consistency resampling (Bröcker and Smith 2007):
 confidences stay, outcomes are drawn from them, and the ECE of those draws is what a perfectly
 calibrated model would show at this n.
@@ -94,7 +94,7 @@ class Binned:
         A bin of true gap δ and standard error s shows |N(δ, s²)| on average. The observed gaps are
         scaled by the λ in [0, 1] whose expected plug-in value is the observed one; λ = 0 when noise
         alone explains it. Simulated bias, perfectly calibrated, 15 bins: .020 at n = 200 (plug-in
-        .078), .005 at 4,000 (.018); within .005 of the truth for true values of .03 and more from n
+        .078), .005 at 4,000 (.018); within .006 of the truth for true values of .03 and more from n
         = 1,200 on.
         """
         gap_b = np.abs(self.outcome_b - self.confidence_b) / self.count_b
