@@ -7,17 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from reflex.errors import ConfigError
 from reflex.tracking import wandb_run as module
 from reflex.tracking.offline import offline_runs, read_offline
 from reflex.tracking.record import RunIdentity, RunRecord, read_record, write_record
-from reflex.tracking.wandb_mode import WandbMode, WandbTracker, has_account, resolve_mode
+from reflex.tracking.wandb import WandbMode, WandbTracker, has_account, resolve_mode
 from reflex.tracking.wandb_payload import summary_of
 from reflex.tracking.wandb_run import Tracker, wandb_run
 from tests.fake_records import fake_predictions, fake_record
@@ -159,7 +159,9 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def kill_service() -> None:
     (service,) = [
-        child for child in psutil.Process().children() if child.name().startswith("wandb-core")
+        child
+        for child in import_module("psutil").Process().children()
+        if child.name().startswith("wandb-core")
     ]
     service.send_signal(signal.SIGKILL)
     service.wait(10)

@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
-
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from reflex.errors import RecordError
 
-SCHEMA = pa.schema(
-    [
-        ("item_id", pa.string()),
-        ("question_id", pa.string()),
-        ("type", pa.string()),
-        ("source", pa.string()),
-        ("family", pa.string()),
-        ("split", pa.string()),
-        ("group", pa.string()),
-        ("keys", pa.list_(pa.string())),
-        ("target", pa.list_(pa.float64())),
-        ("gold", pa.int64()),
-        ("readout", pa.string()),
-        ("order_keys", pa.list_(pa.list_(pa.string()))),
-        ("scores", pa.list_(pa.list_(pa.float64()))),
-        ("order_probabilities", pa.list_(pa.list_(pa.float64()))),
-        ("probabilities", pa.list_(pa.float64())),
-        ("bucket", pa.string()),
-        ("state_tokens", pa.int64()),
-        ("question_tokens", pa.int64()),
-        ("described", pa.bool_()),
-    ]
-)
-"""One row per item × question. `gold` is -1 where the label has no unique top; `bucket` may be
-null.
-"""
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+@cache
+def schema() -> pa.Schema:
+    """One row per item × question. `gold`: -1 where the label has no unique top; `bucket` may be
+    null.
+    """
+    # pandas and pyarrow are imported where they are used: composing a config lists this room.
+    import pyarrow as pa
+
+    strings, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
+    return pa.schema(
+        [
+            ("item_id", pa.string()),
+            ("question_id", pa.string()),
+            ("type", pa.string()),
+            ("source", pa.string()),
+            ("family", pa.string()),
+            ("split", pa.string()),
+            ("group", pa.string()),
+            ("keys", strings),
+            ("target", numbers),
+            ("gold", pa.int64()),
+            ("readout", pa.string()),
+            ("order_keys", pa.list_(strings)),
+            ("scores", pa.list_(numbers)),
+            ("order_probabilities", pa.list_(numbers)),
+            ("probabilities", numbers),
+            ("bucket", pa.string()),
+            ("state_tokens", pa.int64()),
+            ("question_tokens", pa.int64()),
+            ("described", pa.bool_()),
+        ]
+    )
 
 
 def predictions_bytes(predictions: pd.DataFrame) -> bytes:
@@ -45,15 +54,19 @@ def predictions_bytes(predictions: pd.DataFrame) -> bytes:
     Nothing that varies between identical runs goes in. Raises RecordError for a missing column or a
     value of another type.
     """
-    missing = [name for name in SCHEMA.names if name not in predictions.columns]
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = schema()
+    missing = [name for name in columns.names if name not in predictions.columns]
     if missing:
         raise RecordError(f"predictions: column {', '.join(map(repr, missing))} is missing")
-    extra = sorted(str(name) for name in predictions.columns if name not in SCHEMA.names)
+    extra = sorted(str(name) for name in predictions.columns if name not in columns.names)
     try:
         table = pa.Table.from_arrays(
-            [pa.array(predictions[field.name].tolist(), type=field.type) for field in SCHEMA]
+            [pa.array(predictions[field.name].tolist(), type=field.type) for field in columns]
             + [pa.array(predictions[name].tolist()) for name in extra],
-            names=[*SCHEMA.names, *extra],
+            names=[*columns.names, *extra],
         )
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
         raise RecordError(
@@ -68,6 +81,10 @@ def read_predictions(path: Path) -> pd.DataFrame:
     """Predictions of a run folder or a Parquet file. Raises RecordError naming the file and the
     fix.
     """
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     file = path / "predictions.parquet" if path.is_dir() else path
     try:
         # pandas first turns nested lists into object arrays; plain lists are what the metrics take.

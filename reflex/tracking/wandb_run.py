@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from reflex.errors import RecordError
-from reflex.tracking.wandb_mode import WandbMode, WandbTracker, has_account, resolve_mode
+from reflex.tracking.wandb import WandbMode, WandbTracker, has_account, resolve_mode
 from reflex.tracking.wandb_payload import run_config, summary_of
 
 if TYPE_CHECKING:
