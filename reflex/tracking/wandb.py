@@ -30,7 +30,6 @@ class WandbTracker:
     stays on the disk for `wandb sync`.
     """
 
-    _target_: str = "reflex.tracking.wandb.WandbTracker"
     project: str = "reflex"
     entity: str | None = None
     mode: WandbMode = WandbMode.auto
