@@ -68,7 +68,6 @@ PY
   else
     say "no NVIDIA GPU: torch $torch_version, CPU build"
     if ! pip_install ${index[@]+"${index[@]}"} "torch==$torch_version+cpu" 2>"$venv/torch.log"; then
-      tail -n 1 "$venv/torch.log" >&2
       say "pip's index offers no CPU build of torch $torch_version for this Python; taking the ordinary one."
       say "On Linux that may bring some 3 GB of CUDA libraries which nothing here uses. To avoid them press"
       say "Ctrl-C and run: make setup TORCH_INDEX=<the CPU index that PyTorch's install page names>"
