@@ -1,0 +1,201 @@
+"""The guard: every alias is refused by name, clean names pass, overlapping rows are dropped."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflex.contract import parse_question
+from reflex.data import Row
+from reflex.data.contamination import (
+    ALIASES,
+    SUBSETS,
+    assert_clean,
+    blocked_subsets,
+    drop_overlaps,
+)
+from reflex.data.overlap import NGRAM, Index, texts
+from reflex.errors import ConfigError, ContaminationError
+
+REFUSED = {
+    "tals/vitaminc": "vitaminc-dev",
+    "SetFit/amazon_massive_intent_en-US": "massive-en-US",
+    "SetFit/amazon_massive_scenario_en-US": "massive-en-US",
+    "mteb/amazon_massive_intent": "massive-de-DE",
+    "AmazonScience/massive": "massive-en-US",
+    "massive-de": "massive-de-DE",
+    "slurp": "massive-en-US",
+    "hwu64": "massive-en-US",
+    "DeepPavlov/hwu64": "massive-de-DE",
+    "nvidia/Aegis-AI-Content-Safety-Dataset-1.0": "aegis2",
+    "nvidia/Aegis-AI-Content-Safety-Dataset-2.0": "aegis2",
+    "aegis": "aegis2",
+    "google/boolq": "boolq",
+    "super_glue/boolq": "boolq",
+    "aps/super_glue": "boolq",
+    "SuperGLUE": "boolq",
+    "paws-x": "paws",
+    "google-research-datasets/paws": "paws",
+    "nyu-mll/glue": "multinli",
+    "nyu-mll/multi_nli": "multinli",
+    "multi-nli": "multinli",
+    "mnli": "multinli",
+    "glue/mnli": "multinli",
+    "glue_mnli_matched": "multinli",
+    "nyu-mll/glue:mnli": "multinli",
+    "rajpurkar/squad_v2": "squad2",
+    "squad": "squad2",
+    "SQuAD 2": "squad2",
+    "squadv2": "squad2",
+    "mteb/summeval": "summeval-relevance",
+    "summeval": "summeval-consistency",
+    "Civil Comments:train": "civil_comments",
+    "google/civil_comments": "civil_comments",
+    "jigsaw": "civil_comments",
+    "jigsaw_toxicity_pred": "civil_comments",
+    "nvidia/HelpSteer2": "helpsteer2",
+    "helpsteer": "helpsteer2",
+    "qiaojin/PubMedQA": "pubmedqa",
+    "bigbio/pubmed_qa": "pubmedqa",
+    "data/mirror/boolq/train.jsonl": "boolq",
+    "data\\mirror\\BoolQ\\train.jsonl": "boolq",
+    "https://huggingface.co/datasets/google/boolq": "boolq",
+    "boolq@main": "boolq",
+    "exports/s1bench_fast.jsonl": "paws",
+}
+CLEAN = [
+    *("snli", "qqp", "banking77", "clinc_oos", "stanfordnlp/imdb", "ag_news", "glue/qqp"),
+    *("nyu-mll/glue:sst2", "super_glue/rte", "anli", "fever_adversarial", "snips", "mmlu_pro"),
+    *("train/banking77_train.jsonl", "human_ratings", "tickets", "rotten_tomatoes", "nli_fever"),
+    *("allenai/openbookqa", "halueval_general", "mrpc", "yelp_polarity", "toxic-chat"),
+]
+
+
+@pytest.mark.parametrize(("name", "subset"), REFUSED.items())
+def test_every_alias_is_refused_by_name(name: str, subset: str) -> None:
+    assert subset in blocked_subsets(name)
+    with pytest.raises(ContaminationError) as caught:
+        assert_clean(["snli", name, "qqp"])
+    message = str(caught.value)
+    assert repr(name) in message
+    assert subset in message
+    assert "snli" not in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_clean_names_pass(name: str) -> None:
+    assert blocked_subsets(name) == ()
+    assert assert_clean([name]) == {}
+
+
+def test_a_name_blocks_its_own_subset_and_no_other() -> None:
+    assert blocked_subsets("super_glue/boolq") == ("boolq",)
+    assert blocked_subsets("glue/mnli") == ("multinli",)
+    assert blocked_subsets("s1bench") == SUBSETS
+    for subset in SUBSETS:
+        assert subset in blocked_subsets(subset)
+
+
+@given(
+    st.sampled_from(sorted({alias for aliases in ALIASES.values() for alias in aliases})),
+    st.sampled_from(["", "org/", "a b/c_d/", "C:\\data\\"]),
+    st.sampled_from(["", ":train", ".jsonl", ".train.parquet", "/test.csv.gz", "@abc", "_v2", "2"]),
+    st.sampled_from(["-", "_", " "]),
+    st.booleans(),
+)
+def test_organisation_split_case_and_separator_do_not_matter(
+    alias: str, before: str, after: str, separator: str, upper: bool
+) -> None:
+    name = before + alias.replace("-", separator) + after
+    assert blocked_subsets(name.upper() if upper else name)
+
+
+def test_an_allowed_source_is_named_and_everything_else_still_refused() -> None:
+    assert assert_clean(["snli", "google/boolq"], ["Google/BoolQ"]) == {"google/boolq": ["boolq"]}
+    with pytest.raises(ContaminationError, match=r"'paws' is paws\."):
+        assert_clean(["boolq", "paws"], allow=["boolq"])
+    with pytest.raises(ConfigError, match="'mnli' lets no source through"):
+        assert_clean(["snli"], allow=["mnli"])
+
+
+QUESTION = parse_question({"type": "noul", "instructions": "Is it so?"})
+
+
+def _row(identity: str, state: str | dict[str, str], source: str = "set") -> Row:
+    labels = {"q": {"true": 1.0, "false": 0.0}}
+    return Row(identity, state, {"q": QUESTION}, labels, source)
+
+
+WORDS = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima".split()
+
+
+def test_reasons_and_counts_by_source() -> None:
+    benchmark = [
+        _row("b1", {"evidence": "It rained.", "claim": " ".join(WORDS)}),
+        _row("b2", "The film was praised by critics. It made no money at all."),
+    ]
+    rows = [
+        _row("text", {"evidence": "It rained.", "other": "nothing"}, "one"),
+        _row("sentence", "We know this: nothing. it made NO money, at all! Sad.", "one"),
+        _row("ngram", "so " + " ".join(WORDS[2:10]) + " indeed", "one"),
+        _row("seven", "so " + " ".join(WORDS[2:9]) + " indeed", "two"),
+        _row("crossing", {"a": " ".join(WORDS[:4]), "b": " ".join(WORDS[4:8])}, "two"),
+        _row("short", "Yes. It rained.", "two"),
+    ]
+    kept, counts = drop_overlaps(rows, benchmark)
+    assert [row.id for row in kept] == ["seven", "crossing", "short"]
+    assert counts["one"].to_json() == {
+        "rows": 3,
+        "text": 1,
+        "sentence": 1,
+        "ngram": 1,
+        "dropped": 3,
+    }
+    assert (counts["two"].rows, counts["two"].dropped) == (3, 0)
+
+
+def test_no_benchmark_rows_drop_nothing() -> None:
+    rows = [_row("a", " ".join(WORDS))]
+    assert drop_overlaps(rows, []) == (rows, {"set": drop_overlaps(rows, [])[1]["set"]})
+    assert Index([]).reason(" ".join(WORDS)) is None
+
+
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=40), st.data())
+def test_ngrams_agree_with_a_plain_set(words: list[str], data: st.DataObject) -> None:
+    other = data.draw(st.lists(st.sampled_from("abcde"), min_size=1, max_size=40))
+
+    def runs(sequence: list[str]) -> set[tuple[str, ...]]:
+        count = len(sequence) - NGRAM + 1
+        return {tuple(sequence[i : i + NGRAM]) for i in range(count)}
+
+    index = Index([" ".join(words)])
+    assert index._shares_ngram(" ".join(other)) is bool(runs(words) & runs(other))
+
+
+def test_texts_of_any_state() -> None:
+    state = {"a": " x ", "b": ["y", {"c": "z", "n": 3}], "d": ""}
+    assert list(texts(state)) == ["x", "y", "z"]
+
+
+def test_fever_adversarial_shares_46_evidences_with_vitaminc(data_root: Path) -> None:
+    def rows(name: str) -> list[Row]:
+        lines = (data_root / name).read_text(encoding="utf-8").splitlines()
+        raw = [json.loads(line) for line in lines]
+        return [
+            _row(r["id"], {"evidence": r["evidence"], "claim": r["claim"]}, Path(name).stem)
+            for r in raw
+        ]
+
+    fever, vitaminc = rows("train/fever_adversarial.jsonl"), rows("s1bench/vitaminc_test.jsonl")
+    start = time.perf_counter()
+    kept, counts = drop_overlaps(fever, vitaminc)
+    assert time.perf_counter() - start < 5
+    found = counts["fever_adversarial"]
+    assert (found.rows, found.text, found.sentence, found.ngram) == (764, 46, 4, 3)
+    assert len(kept) == 711
