@@ -188,7 +188,7 @@ def test_an_installed_wheel_finds_its_own_configs(wheel: Path, tmp_path: Path) -
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)
     code = (
-        "import reflex, reflex.config as config\nprint(reflex.__file__)\nprint(config.CONF_DIR)\n"
+        "import reflex, reflex.config as config\nprint(reflex.__file__)\nprint(config.conf_dir())\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
