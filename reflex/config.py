@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
@@ -18,13 +19,14 @@ from reflex.backbones.config import BackboneConfig, DeviceConfig
 from reflex.discover import modules, targets
 from reflex.forward.config import ForwardConfig
 from reflex.prompts.orders import OrdersConfig
+from reflex.serving.config import ServeConfig
+from reflex.tracking.wandb_run import WandbTracker
 
 ROOMS = {
     "prompt": "reflex.prompts.styles",
     "benchmark": "reflex.benchmarks",
     "calibration": "reflex.calibration",
     "task": "reflex.tasks",
-    "tracker": "reflex.tracking",
 }
 """Config group → room whose modules provide its schemas."""
 
@@ -57,6 +59,7 @@ class RootConfig:
     benchmark: Any = MISSING
     task: Any = MISSING
     tracker: Any = MISSING
+    serve: Any = None
     forward: ForwardConfig = field(default_factory=ForwardConfig)
     verdict: VerdictConfig | None = None
     seed: int = 0
@@ -84,7 +87,15 @@ def register() -> None:
     store.store(group="backbone", name="backbone_schema", node=BackboneConfig)
     store.store(group="device", name="device_schema", node=DeviceConfig)
     store.store(group="orders", name="orders_schema", node=OrdersConfig)
+    store.store(group="tracker", name="tracker_schema", node=WandbTracker)
+    store.store(group="serve", name="serve_schema", node=ServeConfig)
     store.store(group="readout", name="readout_schema", node=readout_config())
     for group, room in ROOMS.items():
         for name, schema in targets(room):
             store.store(group=group, name=f"{name}_schema", node=schema)
+
+
+def conf_dir() -> Path:
+    """The folder of configurations: beside the package in a checkout, inside it in a wheel."""
+    inside = Path(__file__).parent / "conf"
+    return inside if inside.is_dir() else Path(__file__).parents[1] / "conf"

@@ -10,10 +10,14 @@ from types import ModuleType
 
 
 def modules(package: str) -> Iterator[tuple[str, ModuleType]]:
-    """(name, module) of every module in `package`, in name order. They import no torch at the top."""
+    """(name, module) of every module directly in `package`, in name order; subpackages are private to it.
+
+    They are imported to compose a configuration, so they import no torch and no pandas at the top.
+    """
     path = import_module(package).__path__
     for info in sorted(pkgutil.iter_modules(path), key=lambda info: info.name):
-        yield info.name, import_module(f"{package}.{info.name}")
+        if not info.ispkg:
+            yield info.name, import_module(f"{package}.{info.name}")
 
 
 def targets(package: str) -> Iterator[tuple[str, type]]:

@@ -1,0 +1,1 @@
+"""A suite through the one forward, run by Lightning."""

@@ -1,0 +1,162 @@
+"""Lightning runs the suite: a module whose `test_step` calls the one forward, token-budget batches."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import lightning.pytorch as pl
+import pandas as pd
+from torch.utils.data import DataLoader
+
+from reflex.contract import Request, question_is_described
+from reflex.data.rows import Row
+from reflex.decider import Decider, Decision
+from reflex.evaluation.progress import ItemProgress
+from reflex.model import Compiled
+
+# Lightning announces devices and upsells on every Trainer; a run's own lines would drown.
+for _name in ("lightning.pytorch", "lightning.fabric"):
+    logging.getLogger(_name).setLevel(logging.ERROR)
+warnings.filterwarnings("ignore", module="lightning")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A row ready for the forward; `index` is its place in the suite."""
+
+    index: int
+    row: Row
+    compiled: Compiled
+
+
+@dataclass
+class SuiteResult:
+    """Predictions in suite order, and what they cost."""
+
+    predictions: pd.DataFrame
+    unique_tokens: int
+    seconds: float
+    strategies: dict[str, int] = field(default_factory=dict)
+
+    def cost(self, decider: Decider) -> dict[str, Any]:
+        """Tokens and milliseconds per decision (one question of one item)."""
+        decisions = len(self.predictions)
+        cache = decider.model.engine.cache
+        return {
+            "decisions": decisions,
+            "tokens_per_decision": self.unique_tokens / decisions,
+            "ms_per_decision": 1e3 * self.seconds / decisions,
+            "forward_s": self.seconds,
+            "cache": {"hits": cache.hits, "misses": cache.misses},
+        }
+
+
+class EvaluationData(pl.LightningDataModule):
+    """The suite's rows as batches of at most `batch_tokens` unique tokens, longest first."""
+
+    def __init__(self, decider: Decider, rows: Sequence[Row], batch_tokens: int) -> None:
+        super().__init__()
+        items = [
+            Item(i, row, decider.model.compile(Request(state=row.state, questions=row.questions)))
+            for i, row in enumerate(rows)
+        ]
+        items.sort(key=lambda item: -item.compiled.tree.unique_tokens)
+        self.batches: list[list[Item]] = []
+        total = batch_tokens
+        for item in items:
+            size = item.compiled.tree.unique_tokens
+            if total + size > batch_tokens:
+                self.batches.append([])
+                total = 0
+            self.batches[-1].append(item)
+            total += size
+        self.unique_tokens = sum(item.compiled.tree.unique_tokens for item in items)
+
+    def test_dataloader(self) -> DataLoader:
+        return DataLoader(self.batches, batch_size=None, collate_fn=None)  # type: ignore[arg-type]
+
+    def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
+        return batch  # token ids become tensors inside the forward
+
+
+class EvaluationModule(pl.LightningModule):
+    """`test_step` decides a batch; decisions are kept by suite index, so order is restored at the end."""
+
+    def __init__(self, decider: Decider) -> None:
+        super().__init__()
+        self.decider = decider
+        self.model = decider.model
+        self.decisions: dict[int, dict[str, Decision]] = {}
+        self.seconds = 0.0
+        self.strategies: Counter[str] = Counter()
+
+    def test_step(self, batch: list[Item], batch_idx: int) -> None:
+        start = time.perf_counter()
+        decided = self.decider.decide([item.compiled for item in batch])
+        self.seconds += time.perf_counter() - start
+        for item, decisions in zip(batch, decided, strict=True):
+            self.decisions[item.index] = decisions
+
+
+def run_suite(
+    decider: Decider, rows: Sequence[Row], batch_tokens: int, logger: Any = None
+) -> SuiteResult:
+    """Decide every question of every row through Lightning; predictions come back in suite order."""
+    data = EvaluationData(decider, rows, batch_tokens)
+    module = EvaluationModule(decider)
+    device = decider.model.backbone.device.type
+    trainer = pl.Trainer(
+        accelerator={"cuda": "gpu"}.get(device, device),
+        devices=1,
+        logger=logger or False,
+        callbacks=[ItemProgress(len(rows))],
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+    )
+    trainer.test(module, datamodule=data, verbose=False)
+    frame = pd.DataFrame(
+        prediction
+        for i, row in enumerate(rows)
+        for prediction in _predictions(row, module.decisions[i])
+    )
+    return SuiteResult(frame, data.unique_tokens, module.seconds)
+
+
+def _predictions(row: Row, decisions: dict[str, Decision]) -> list[dict[str, Any]]:
+    """One prediction per question, with the columns of reflex.tracking.predictions.SCHEMA."""
+    found = []
+    for question_id, question in row.questions.items():
+        decision = decisions[question_id]
+        target = [row.labels[question_id][key] for key in decision.keys]
+        top = max(target)
+        found.append(
+            {
+                "item_id": row.id,
+                "question_id": question_id,
+                "type": question.type,
+                "source": row.source,
+                "family": row.family,
+                "split": row.split,
+                "group": row.group,
+                "keys": list(decision.keys),
+                "target": target,
+                "gold": target.index(top) if target.count(top) == 1 else -1,
+                "readout": decision.readout,
+                "order_keys": [list(keys) for keys in decision.order_keys],
+                "scores": [list(scores) for scores in decision.scores],
+                "order_probabilities": [list(row) for row in decision.order_probabilities],
+                "probabilities": list(decision.probabilities),
+                "bucket": decision.bucket,
+                "state_tokens": decision.state_tokens,
+                "question_tokens": decision.question_tokens,
+                "described": question_is_described(question),
+            }
+        )
+    return found

@@ -1,0 +1,64 @@
+"""From a recorded run, a configuration or overrides to a `Decider`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omegaconf import DictConfig, OmegaConf
+
+from reflex.config import RootConfig, conf_dir, register
+from reflex.errors import RecordError
+
+if TYPE_CHECKING:
+    from reflex.decider import Decider
+
+
+def compose(overrides: Sequence[str] = ()) -> DictConfig:
+    """The configuration that `python -m reflex.run <overrides>` would use."""
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+
+    register()
+    with initialize_config_dir(version_base="1.3", config_dir=str(conf_dir())):
+        return hydra_compose(config_name="config", overrides=list(overrides))
+
+
+def run_folder(run: str | Path) -> Path:
+    """The folder of a recorded run given as folder, hash or unique hash prefix. Raises RecordError."""
+    path = Path(run)
+    if (path / "record.json").is_file():
+        return path
+    root = Path(os.environ.get("REFLEX_RUNS", "runs"))
+    found = [each for each in sorted(root.glob(f"{run}*")) if (each / "record.json").is_file()]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(each.name for each in found)
+        raise RecordError(f"run {run}: several records match ({names}); give more digits")
+    raise RecordError(f"run {run}: neither a folder with a record.json nor a hash below {root}/")
+
+
+def recorded_config(folder: Path, overrides: Sequence[str] = ()) -> DictConfig:
+    """The configuration of a recorded run as it was resolved, with `key=value` overrides on top."""
+    from reflex.tracking.record import read_record
+
+    record = read_record(folder)
+    cfg = OmegaConf.create(record.config)
+    return OmegaConf.merge(cfg, OmegaConf.from_dotlist(list(overrides)))  # type: ignore[return-value]
+
+
+def load_decider(run: str | Path | Sequence[str] | DictConfig) -> Decider:
+    """See `reflex.load`."""
+    from reflex.build import build_decider
+
+    if isinstance(run, DictConfig):
+        return build_decider(run)
+    if isinstance(run, str | Path):
+        return build_decider(recorded_config(run_folder(run)))
+    return build_decider(compose(run))
+
+
+__all__ = ["RootConfig", "compose", "load_decider", "recorded_config", "run_folder"]
