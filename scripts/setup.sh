@@ -87,6 +87,7 @@ if [ ! -x "$venv/bin/pip" ]; then
   "$python" -m venv "$venv"
 fi
 install_torch
+rm -f "$venv/torch.log"
 extras=${EXTRAS:-dev,serve$(has_nvidia_gpu && printf ,gpu || true)}
 say "installing reflex-systemone[$extras] (a few minutes the first time)"
 pip_install --editable ".[$extras]" --constraint constraints.txt
