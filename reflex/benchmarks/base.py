@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -41,6 +42,22 @@ def limited(rows: list[Row], limit: int | None, salt: str = "limit") -> list[Row
         for members in sources.values()
         for row in hash_order(members, lambda row: row.id, salt)[:limit]
     ]
+
+
+def majority(rows: list[Row]) -> dict[str, Any]:
+    """`majority` (accuracy of the best constant answer), its label, and the count of every label.
+
+    Over the first question of each row and rows whose label has one argmax; empty without any.
+    """
+    counts: Counter[str] = Counter()
+    for row in rows:
+        label = next(iter(row.labels.values()))
+        top = [key for key, share in label.items() if share == max(label.values())]
+        counts.update(top if len(top) == 1 else [])
+    if not counts:
+        return {}
+    key, count = counts.most_common(1)[0]
+    return {"majority": count / counts.total(), "majority_label": key, "labels": dict(counts)}
 
 
 def check_count(key: str, value: int | None) -> None:

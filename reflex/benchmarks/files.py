@@ -1,0 +1,127 @@
+"""Where a benchmark's rows come from: a local folder of JSON Lines, or files on the Hugging Face hub.
+
+`REFLEX_DATA` names the local folder. It is an environment variable and not a config key because a path
+must not change which run this is; what was read is pinned by hashes in the suite's facts.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reflex.data.jsonl import json_lines
+from reflex.errors import DataError
+
+FETCH = "set REFLEX_DATA to a folder that holds it, or run where the hub can be reached"
+
+
+def data_root() -> Path | None:
+    """The folder `REFLEX_DATA` names, if it is set. Raises DataError when that is no folder."""
+    raw = os.environ.get("REFLEX_DATA")
+    if not raw:
+        return None
+    root = Path(raw).expanduser()
+    if not root.is_dir():
+        raise DataError(f"REFLEX_DATA={raw} is not a folder; correct or unset it")
+    return root
+
+
+def local_file(folder: str, *names: str) -> Path | None:
+    """The first of `names` that exists in that folder of `REFLEX_DATA`."""
+    root = data_root()
+    found = (root / folder / name for name in names) if root else iter(())
+    return next((path for path in found if path.is_file()), None)
+
+
+def local_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(`file:line`, object) of a JSON Lines file. Raises DataError for an empty file or a non-object."""
+    empty = True
+    for number, value in json_lines(path):
+        empty = False
+        if not isinstance(value, dict):
+            raise DataError(f"{path}:{number}: a row must be a JSON object")
+        yield f"{path}:{number}", value
+    if empty:
+        raise DataError(f"{path}: the file holds no rows; write one JSON object a line")
+
+
+def need(raw: dict[str, Any], names: Iterable[str], where: str) -> None:
+    """Raises DataError naming place and field unless every field is there and not null."""
+    names = list(names)
+    if missing := [name for name in names if raw.get(name) is None]:
+        raise DataError(
+            f"{where}: field {missing[0]!r} is missing; a row here has {', '.join(names)}"
+        )
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """One file of a hub dataset. `revision` is a branch, tag or commit."""
+
+    repo: str
+    name: str
+    revision: str = "main"
+
+    def __str__(self) -> str:
+        return f"{self.repo}/{self.name}"
+
+
+def hub_objects(file: HubFile) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(`repo/file:row`, object) of a Parquet, JSON, JSON Lines, CSV or TSV file, gzipped or not."""
+    path = download(file)
+    for number, value in enumerate(read_table(path), 1):
+        yield f"{file}:{number}", value
+
+
+def download(file: HubFile) -> Path:
+    """The file in the hub's own cache. Raises DataError, one line with the fix."""
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(
+            hf_hub_download(file.repo, file.name, repo_type="dataset", revision=file.revision)
+        )
+    except Exception as error:  # hub, http and file errors share no base class
+        reason = " ".join(str(error).split())[:160]
+        raise DataError(f"{file} could not be fetched ({reason}); {FETCH}") from None
+
+
+def read_table(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a file by its ending. Class labels of a Parquet file stay integers: see `class_names`."""
+    suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
+    kind = suffixes[-1] if suffixes else ""
+    if kind == ".parquet":
+        import pyarrow.parquet as pq
+
+        yield from pq.read_table(path).to_pylist()
+        return
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    text = raw.decode("utf-8-sig")
+    if kind == ".jsonl":
+        yield from (json.loads(line) for line in text.split("\n") if line.strip())
+    elif kind == ".json":
+        yield from json.loads(text)
+    elif kind in (".csv", ".tsv"):
+        separator = "," if kind == ".csv" else "\t"
+        yield from csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
+    else:
+        raise DataError(f"{path}: unknown kind of file; give parquet, json, jsonl, csv or tsv")
+
+
+def class_names(path: Path, column: str) -> list[str]:
+    """Names behind a class label column of a hub Parquet file. Raises DataError if it has none."""
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_schema(path).metadata or {}
+    info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
+    names = info.get("features", {}).get(column, {}).get("names")
+    if not names:
+        raise DataError(f"{path}: column {column!r} carries no class names")
+    return list(names)

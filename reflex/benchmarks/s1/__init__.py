@@ -1,0 +1,1 @@
+"""S1Bench in parts: definitions, upstreams, selection and its word, published figures."""

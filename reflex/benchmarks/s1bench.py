@@ -1,0 +1,190 @@
+"""S1Bench: 13 human-labelled subsets, and the six of its board (`subsets: fast`).
+
+Every subset carries a word (how sure it is that these are S1Bench's items), the majority baseline and
+published figures in `facts["sources"]`. See docs/decisions/022-s1bench-words.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reflex.assets import sha256_of
+from reflex.benchmarks.base import Suite, check_count, limited, majority
+from reflex.benchmarks.files import data_root, download
+from reflex.benchmarks.s1.board import published
+from reflex.benchmarks.s1.definitions import (
+    FAST,
+    QUESTION,
+    SUBSETS,
+    URL,
+    Definition,
+    load_definitions,
+)
+from reflex.benchmarks.s1.items import UPSTREAMS, Item, hub_items, local_items, local_path
+from reflex.benchmarks.s1.selection import Selection, select, weakest
+from reflex.contract import option_keys
+from reflex.data.contamination import blocked_subsets
+from reflex.data.rows import Row
+from reflex.errors import ConfigError, DataError
+
+NOTES = {
+    "word": "exact: pinned ids and label counts; rebuilt: documented draw, no ids to check; "
+    "stand-in: another split or copy, or a part; missing: no rows; withheld: trained on",
+    "majority": "what the most frequent label of the scored rows gets as a constant answer",
+    "macro": "unweighted mean over the suite's subsets, only when every one is there",
+    "published": "accuracies others published; the board's ECE bins are undocumented",
+}
+SETS = {"all": SUBSETS, "fast": FAST}
+
+
+@dataclass
+class S1Bench:
+    """`subsets`: names, or `all` or `fast` alone. `files`: subset → a JSON Lines file to take it from.
+
+    `rows`: `local` (below REFLEX_DATA), `hub`, or `auto`: local where REFLEX_DATA is set, else hub.
+    `definitions`: `local`, `https` or `auto`. `samples` also reads `<subset>.sample.jsonl`. `withheld`:
+    subsets not scored because the model was trained on them. `limit`: the first N of each subset.
+    """
+
+    _target_: str = "reflex.benchmarks.s1bench.S1Bench"
+    name: str = "s1bench"
+    subsets: list[str] = field(default_factory=lambda: ["all"])
+    rows: str = "auto"
+    definitions: str = "auto"
+    definitions_url: str = URL
+    files: dict[str, str] = field(default_factory=dict)
+    samples: bool = False
+    withheld: list[str] = field(default_factory=list)
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("benchmark.limit", self.limit)
+        self.names()
+        for key, known in (("rows", "local"), ("definitions", "local")):
+            options = ("auto", known, "hub" if key == "rows" else "https")
+            if getattr(self, key) not in options:
+                raise ConfigError(
+                    f"benchmark.{key}={getattr(self, key)} must be one of {', '.join(options)}"
+                )
+        if unknown := [name for name in self.files if name not in SUBSETS]:
+            raise ConfigError(f"benchmark.files: {unknown[0]!r} is no subset of S1Bench")
+
+    def names(self) -> tuple[str, ...]:
+        """The subsets asked for. Raises ConfigError for an unknown or repeated one."""
+        given = list(self.subsets)
+        if len(given) == 1 and given[0] in SETS:
+            return SETS[given[0]]
+        if unknown := [name for name in given if name not in SUBSETS]:
+            raise ConfigError(
+                f"benchmark.subsets: {unknown[0]!r} is unknown; choose all, fast, or from "
+                f"{', '.join(SUBSETS)}"
+            )
+        if not given or len(set(given)) != len(given):
+            raise ConfigError("benchmark.subsets must name each subset once, and at least one")
+        return tuple(given)
+
+    def load(self) -> Suite:
+        """Raises DataError when a file is wrong, or when no subset has rows at all."""
+        names = self.names()
+        definitions, definition_files = load_definitions(
+            names, self.definitions, self.definitions_url
+        )
+        withheld = {name for each in self.withheld for name in blocked_subsets(each)}
+        rows: list[Row] = []
+        sources: dict[str, dict[str, Any]] = {}
+        hashes: dict[str, str] = dict(definition_files)
+        for name in names:
+            definition = definitions[name]
+            if name in withheld:
+                chosen = Selection([], "withheld", "the model was trained on it")
+                read: dict[str, str] = {}
+            else:
+                chosen, read = self._read(definition)
+            hashes |= read
+            scored = limited([_row(definition, item) for item in chosen.items], self.limit)
+            rows += scored
+            sources[name] = _facts(definition, chosen, read, scored)
+        if not rows:
+            reasons = "; ".join(f"{name}: {each['reason']}" for name, each in sources.items())
+            raise DataError(f"no S1Bench rows at all. {reasons}")
+        words = [each["word"] for each in sources.values()]
+        lacking = [name for name in names if sources[name]["word"] in ("missing", "withheld")]
+        canonical = json.dumps(hashes, sort_keys=True).encode()
+        return Suite(
+            name=self.name,
+            rows=rows,
+            facts={
+                "data_sha256": hashlib.sha256(canonical).hexdigest(),
+                "sources": sources,
+                "macro": {
+                    "subsets": list(names),
+                    "complete": not lacking,
+                    "lacking": lacking,
+                    "word": None if lacking else weakest(words),
+                },
+                "files": hashes,
+                "licences": {name: UPSTREAMS[name].licence for name in names},
+                "notes": NOTES,
+            },
+        )
+
+    def _read(self, definition: Definition) -> tuple[Selection, dict[str, str]]:
+        """The subset's items and the files they are from (name → sha256)."""
+        name = definition.name
+        path: Path | None
+        if name in self.files:
+            path = Path(self.files[name]).expanduser()
+        else:
+            path = None if self.rows == "hub" else local_path(name, self.samples)
+        if path is not None:
+            return select(definition, local_items(path, definition)), {path.name: _sha256(path)}
+        if self.rows == "local" or (self.rows == "auto" and data_root() is not None):
+            return Selection([], "missing", "no file of it below REFLEX_DATA/s1bench"), {}
+        file = UPSTREAMS[name].file
+        try:
+            path = download(file)
+        except DataError as error:  # one upstream out of reach must not hide the others
+            return Selection([], "missing", str(error)), {}
+        return select(definition, hub_items(definition)), {str(file): _sha256(path)}
+
+
+def _row(definition: Definition, item: Item) -> Row:
+    keys = option_keys(definition.question)
+    return Row(
+        id=f"s1bench/{definition.name}/{item.id}",
+        state=item.state,
+        questions={QUESTION: definition.question},
+        labels={QUESTION: {key: float(key == item.label) for key in keys}},
+        source=definition.name,
+        family=definition.name,
+        split="report",  # never `fit`: nothing may be fitted on S1Bench
+        group=f"{definition.name}/{hashlib.sha256(item.family.encode()).hexdigest()[:16]}",
+    )
+
+
+def _facts(
+    definition: Definition, chosen: Selection, read: dict[str, str], scored: list[Row]
+) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "word": chosen.word,
+        "reason": chosen.reason,
+        "n": len(scored),
+        "n_available": len(chosen.items),
+        "n_pinned": definition.n,
+        "groups": len({row.group for row in scored}),
+        "files": list(read),
+        "licence": UPSTREAMS[definition.name].licence,
+        "published": published(definition.name),
+    }
+    return facts | majority(scored)
+
+
+def _sha256(path: Path) -> str:
+    try:
+        return sha256_of(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
