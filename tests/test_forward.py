@@ -1,0 +1,197 @@
+"""Every strategy computes what a plain forward of one path computes; caching, slicing, gradients."""
+
+from __future__ import annotations
+
+import random
+from functools import lru_cache
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reflex.backbones.backbone import Backbone, load_backbone
+from reflex.backbones.config import BackboneConfig, DeviceConfig
+from reflex.errors import ConfigError, ContextLengthError
+from reflex.forward import calls
+from reflex.forward.config import ForwardConfig
+from reflex.forward.engine import Forward
+from reflex.forward.state_cache import StateCache
+from reflex.forward.tree import Segment, Tree, lay_out, units
+
+FAMILIES = ("llama", "qwen3", "qwen3_5")
+STRATEGIES = ("packed", "batched", "flat", "auto")
+
+
+@lru_cache
+def tiny(family: str) -> Backbone:
+    config = BackboneConfig(name=f"tiny_{family}", source="random", path=family)
+    return load_backbone(config, DeviceConfig(dtype="float32"))
+
+
+def random_tree(rng: random.Random, prefix: int, questions: int, options: int) -> Tree:
+    def ids(n: int) -> tuple[int, ...]:
+        return tuple(rng.randrange(300) for _ in range(n))
+
+    segments: list[Segment] = []
+    for _ in range(questions):
+        top = len(segments)
+        n = rng.randint(2, 12)
+        segments.append(Segment(ids(n), -1, (n - 1,)))
+        for _ in range(options):
+            m = rng.randint(1, 4)
+            segments.append(Segment(ids(m), top, tuple(range(m))))
+    return Tree(ids(prefix), tuple(segments))
+
+
+def plain(backbone: Backbone, tree: Tree) -> torch.Tensor:
+    """Hidden states at all reads, one bare forward of one path at a time."""
+    rows = []
+    with torch.inference_mode():
+        for index, segment in enumerate(tree.segments):
+            above = tree.segments[segment.parent].ids if segment.parent >= 0 else ()
+            head = tree.prefix + above
+            ids = torch.tensor([head + segment.ids])
+            hidden = backbone.decoder(input_ids=ids, use_cache=False).last_hidden_state[0]
+            rows += [hidden[len(head) + read] for read in tree.segments[index].reads]
+    return torch.stack(rows)
+
+
+def difference(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
+    return max(float((a - b).abs().max()) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_strategies_equal_a_plain_forward_cold_and_warm(family: str, strategy: str) -> None:
+    backbone, rng = tiny(family), random.Random(1)
+    config = ForwardConfig(strategy=strategy, row_tokens=24, max_tokens=96, crossover_tokens=30)
+    if strategy == "packed" and family == "qwen3_5":
+        with pytest.raises(ConfigError, match=r"linear_attention layers ignore a block mask"):
+            Forward(backbone, config)
+        return
+    trees = [random_tree(rng, p, q, o) for p, q, o in [(40, 3, 0), (5, 1, 4), (70, 2, 3), (20, 6, 0)]]
+    wanted = [plain(backbone, tree) for tree in trees]
+    forward = Forward(backbone, config)
+    with torch.inference_mode():
+        cold, warm = forward.run(trees), forward.run(trees)
+    assert difference(cold.hidden, wanted) < 1e-4
+    assert difference(warm.hidden, wanted) < 1e-4
+    assert not any(cold.cache_hits)
+    shared = {"packed", "batched"}
+    assert all(warm.cache_hits) == (set(warm.strategies) <= shared)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 5), st.integers(0, 6), st.integers(8, 200))
+def test_any_tree_in_any_slicing(seed: int, prefix: int, questions: int, options: int, size: int) -> None:
+    backbone = tiny("llama")
+    tree = random_tree(random.Random(seed), prefix, questions, options)
+    forward = Forward(backbone, ForwardConfig(strategy="packed", row_tokens=size, max_tokens=size, max_mask=4 * size * size))
+    with torch.inference_mode():
+        assert difference(forward.run([tree]).hidden, [plain(backbone, tree)]) < 1e-4
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gradients_flow_and_equal_the_flat_ones(family: str) -> None:
+    backbone = load_backbone(
+        BackboneConfig(name="g", source="random", path=family), DeviceConfig(dtype="float32")
+    )
+    backbone.model.requires_grad_(True)
+    trees = [random_tree(random.Random(5), 20, 2, 2), random_tree(random.Random(6), 9, 1, 0)]
+    gradients, names = [], []
+    for strategy in ("auto", "flat"):
+        result = Forward(backbone, ForwardConfig(strategy=strategy)).run(trees)
+        backbone.zero_grad()
+        torch.cat(result.hidden).square().mean().backward()
+        gradients.append(
+            torch.cat([p.grad.flatten() for p in backbone.parameters() if p.grad is not None])
+        )
+        names.append(set(result.strategies))
+    assert names == [{"flat"} if family == "qwen3_5" else {"tree_rows"}, {"flat"}]
+    scale = gradients[1].abs().max()
+    assert float((gradients[0] - gradients[1]).abs().max() / scale) < 1e-4
+
+
+def test_a_dropped_cache_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails when a library upgrade makes the cache argument a silent no-op."""
+    backbone = tiny("llama")
+    tree = random_tree(random.Random(2), 30, 2, 0)
+    monkeypatch.setattr(backbone, "cache_argument", "renamed_cache")
+    with torch.inference_mode(), pytest.raises(Exception, match="cache"):
+        Forward(backbone, ForwardConfig(strategy="packed")).run([tree])
+
+
+def test_the_cached_state_is_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeroing the cached keys and values must change the answer: the cache is really used."""
+    backbone = tiny("llama")
+    tree = random_tree(random.Random(2), 30, 2, 0)
+    forward = Forward(backbone, ForwardConfig(strategy="packed"))
+    with torch.inference_mode():
+        cold = forward.run([tree]).hidden[0]
+        state = forward.cache.get(tree.prefix_key)
+        assert state is not None
+        for layer in state.cache.layers:
+            layer.keys.zero_()
+            layer.values.zero_()
+        assert float((forward.run([tree]).hidden[0] - cold).abs().max()) > 1e-2
+
+
+def test_tokens_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Warm requests prefill nothing; equal prefixes in one run are prefilled once."""
+    backbone = tiny("qwen3")
+    tree = random_tree(random.Random(3), 50, 4, 0)
+    prefilled: list[int] = []
+    real = calls.prefill
+
+    def counting(b: Backbone, prefixes: list[tuple[int, ...]]) -> list:
+        prefilled.extend(len(prefix) for prefix in prefixes)
+        return real(b, prefixes)
+
+    monkeypatch.setattr(calls, "prefill", counting)
+    forward = Forward(backbone, ForwardConfig(strategy="packed"))
+    with torch.inference_mode():
+        forward.run([tree, tree])
+        forward.run([tree])
+    assert prefilled == [50]
+    assert (forward.cache.hits, forward.cache.misses) == (1, 1)
+
+
+def test_a_state_longer_than_the_context_is_refused() -> None:
+    tree = Tree(tuple([1] * 5000), (Segment((1, 2), -1, (1,)),))
+    with pytest.raises(ContextLengthError, match=r"5000 tokens.*context of tiny_llama \(4096 tokens\)"):
+        Forward(tiny("llama"), ForwardConfig()).run([tree])
+
+
+def test_auto_shares_the_prefix_only_where_it_pays() -> None:
+    forward = Forward(tiny("llama"), ForwardConfig(crossover_tokens=100))
+    trees = [random_tree(random.Random(4), 10, 2, 0), random_tree(random.Random(4), 90, 3, 0)]
+    with torch.inference_mode():
+        assert forward.run(trees).strategies == ["flat", "packed"]
+
+
+def test_layout_of_a_known_tree() -> None:
+    tree = Tree((1, 2), (Segment((3, 4), -1, (1,)), Segment((5,), 0, (0,)), Segment((6, 7), 0, (1,))))
+    row = lay_out(0, tree, units(tree, 100), 10, with_prefix=True)
+    assert row.ids == (1, 2, 3, 4, 5, 6, 7)
+    assert row.positions == (0, 1, 2, 3, 4, 4, 5)
+    assert row.ends == (7, 7, 7, 7, 5, 7, 7)
+    assert row.reads == ((3, 10), (4, 11), (6, 12))
+    mask = calls.block_mask([row], [0], torch.device("cpu"))[0, 0]
+    assert mask[5].tolist() == [True, True, True, True, False, True, False]
+    assert tree.reread_tokens == 4
+    assert tree.longest == 6
+
+
+def test_state_cache_keeps_to_its_budget() -> None:
+    backbone = tiny("llama")
+    states = [calls.prefill(backbone, [(i, i + 1, i + 2)])[0] for i in range(3)]
+    cache = StateCache(int(states[0].nbytes * 2.5))
+    for name, state in zip("abc", states, strict=True):
+        cache.put(name, state)
+    assert cache.get("a") is None
+    assert cache.get("c") is states[2]
+    assert (len(cache), cache.hits, cache.misses) == (2, 1, 1)
+    assert cache.nbytes <= cache.max_bytes
+    StateCache(1).put("a", states[0])
+    assert len(StateCache(0)) == 0
