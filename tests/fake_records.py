@@ -64,6 +64,20 @@ def fake_predictions(items: int = 40, seed: int = 0, quality: float = 1.5) -> pd
     return pd.DataFrame(rows)
 
 
+_measured: dict[int, tuple[pd.DataFrame, dict[str, Any]]] = {}
+
+
+def measured(frame: pd.DataFrame) -> dict[str, Any]:
+    """The record's metrics of a frame; computed once per frame object, which is kept alive."""
+    if id(frame) not in _measured:
+        numbers = {
+            "metrics": compute(frame),
+            "by": {column: compute_by(frame, column) for column in ("type", "family")},
+        }
+        _measured[id(frame)] = (frame, numbers)
+    return _measured[id(frame)][1]
+
+
 def fake_record(
     orders: str = "one", predictions: pd.DataFrame | None = None, **changes: Any
 ) -> RunRecord:
@@ -93,8 +107,7 @@ def fake_record(
         "prompt_hash": "ab12cd34",
         "data": {"suite": "ratings", "sha256": "00ff", "items_sha256": "11ee", "n_rows": 40},
         "metric_definitions": DEFINITIONS,
-        "metrics": compute(frame),
-        "by": {"type": compute_by(frame, "type"), "family": compute_by(frame, "family")},
+        **measured(frame),
         "cost": {
             "tokens_per_decision": 51.25,
             "ms_per_decision": 3.5,

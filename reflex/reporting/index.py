@@ -1,0 +1,58 @@
+"""`results/README.md`: every experiment with its verdict, the negative ones too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from reflex.reporting.hand import SIGNATURE, Section, harmless, read_blocks, weave
+from reflex.reporting.sweep import Places, read_manifest
+from reflex.reporting.tables import markdown_table
+from reflex.tracking.files import write_atomic
+
+
+def write_index(places: Places) -> Path:
+    """Write the index from what every full page left in `results/records/`.
+
+    Hand-written blocks stay; raises RecordError as `write_page` does.
+    """
+    path = index_path(places)
+    blocks = read_blocks(path)
+    write_atomic(path, weave(index_sections(places), blocks).encode("utf-8"))
+    return path
+
+
+def index_path(places: Places) -> Path:
+    """Where the index is."""
+    return places.results / "README.md"
+
+
+def index_sections(places: Places) -> list[Section]:
+    """The generated part of the index, newest experiment first."""
+    found = []
+    root = places.results / "records"
+    for folder in sorted(root.iterdir()) if root.is_dir() else []:
+        manifest = read_manifest(folder) if folder.is_dir() else {}
+        if manifest.get("experiment") and (places.results / f"{folder.name}.md").exists():
+            found.append((folder.name, manifest))
+    found.sort(key=lambda entry: str(entry[1].get("finished", "")), reverse=True)
+    intro = (
+        "What was asked, what came out, and how sure that is. Every page is written from the records "
+        "beside it (`python -m reflex.report`); an experiment that showed nothing stays here."
+    )
+    top = Section(None, f"# Results\n\n{SIGNATURE}\n\n{intro}")
+    if not found:
+        return [top, Section("Experiments", "None yet: `python -m reflex.run experiment=NAME`.")]
+    rows = [_row(name, manifest) for name, manifest in found]
+    table = markdown_table(["experiment", "question", "verdict", "date"], rows, left=4)
+    return [top, Section("Experiments", table)]
+
+
+def _row(name: str, manifest: dict[str, Any]) -> list[str]:
+    title = harmless(manifest.get("title") or name)
+    return [
+        f"[{title}]({name}.md)",
+        harmless(manifest.get("question") or "–"),
+        harmless(manifest.get("verdict") or "–"),
+        str(manifest.get("finished", ""))[:10],
+    ]

@@ -1,0 +1,213 @@
+"""A sweep as one Markdown page, from records and predictions alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reflex.reporting.comparisons import Judged, judge_sweep
+from reflex.reporting.experiments import Experiment, read_experiment
+from reflex.reporting.hand import SIGNATURE, Section, harmless, read_blocks, weave
+from reflex.reporting.index import index_path, write_index
+from reflex.reporting.plots import MOST_CELLS, reliability_svg
+from reflex.reporting.provenance import definitions, provenance
+from reflex.reporting.sweep import MANIFEST, Places, Sweep, verdict_block
+from reflex.reporting.tables import (
+    CELL_METRICS,
+    cells_table,
+    comparison_table,
+    failed_table,
+    p_text,
+    split_table,
+)
+from reflex.tracking.files import write_atomic, write_atomic_all
+from reflex.tracking.record import PREDICTIONS, RECORD, json_text
+
+
+def write_page(sweep: Sweep, places: Places) -> Path:
+    """Write the page of a sweep, its plot and, at full scope, its records and the index.
+
+    Hand-written blocks of the page stay. Raises RecordError (one line) before anything is touched
+    if they cannot be read, and for what cannot be written.
+    """
+    page = places.page(sweep)
+    blocks = read_blocks(page)
+    if sweep.full:
+        read_blocks(index_path(places))  # a broken index stops here, not after half the work
+    experiment = read_experiment(places.experiments, sweep.name)
+    judged = judge_sweep(sweep)
+    plot = reliability_svg(sweep.finished) if sweep.finished else None
+    sections = page_sections(sweep, experiment, judged, page, plot is not None)
+    text = weave(sections, blocks)
+    if sweep.full:
+        _keep_records(sweep, places, experiment, judged)
+    if plot is not None:
+        write_atomic(page.parent / plot_name(sweep), plot)
+    write_atomic(page, text.encode("utf-8"))
+    if sweep.full:
+        write_index(places)
+    return page
+
+
+def plot_name(sweep: Sweep) -> str:
+    """The plot's path beside the page."""
+    return f"plots/{sweep.name}.svg"
+
+
+def page_sections(
+    sweep: Sweep, experiment: Experiment, judged: Sequence[Judged], page: Path, plotted: bool
+) -> list[Section]:
+    """The generated part of a page, top first; sections that would be empty are left out."""
+    sections = [Section(None, _top(sweep, experiment, page))]
+    sections.append(Section("Verdict", _verdict(sweep, judged)))
+    if sweep.finished:
+        sections.append(Section("Cells", cells_table(sweep.finished)))
+    if sweep.failed:
+        sections.append(Section("Failed cells", failed_table(sweep.failed)))
+    if plotted:
+        sections.append(Section("Reliability", _figure(sweep)))
+    if any(one.comparisons or one.problems for one in judged):
+        sections.append(Section("Paired comparisons", _comparisons(judged)))
+    for column, heading in (("type", "By question type"), ("family", "By family")):
+        table = split_table(sweep.finished, column)
+        if table:
+            sections.append(Section(heading, table))
+    sections.append(Section("How it was made", provenance(sweep)))
+    sections.append(Section("Definitions", definitions(sweep, CELL_METRICS)))
+    return sections
+
+
+def _top(sweep: Sweep, experiment: Experiment, page: Path) -> str:
+    lines = [f"# {experiment.title}", SIGNATURE]
+    if experiment.question:
+        lines.append(f"**Question.** {experiment.question}")
+    if experiment.hypothesis:
+        lines.append(f"**Hypothesis.** {experiment.hypothesis}")
+    if experiment.page is not None:
+        link = os.path.relpath(experiment.page, page.resolve().parent).replace(os.sep, "/")
+        lines.append(f"Reasoning and decision rule, written before the run: [{link}]({link}).")
+    if not sweep.full:
+        lines.append(f"**Not a result.** {_why_partial(sweep)}")
+    done = f"{len(sweep.finished)} finished"
+    failed = f", {len(sweep.failed)} failed" if sweep.failed else ""
+    source = f" Records: [records/{sweep.name}](records/{sweep.name})." if sweep.full else ""
+    lines.append(f"Sweep `{sweep.group}`, {sweep.newest[:10]}: {done}{failed}.{source}")
+    if sweep.superseded:
+        older = ", ".join(
+            f"`{entry['group']}` ({entry['cells']} cells, {str(entry['finished'])[:10]})"
+            for entry in sweep.superseded
+        )
+        lines.append(f"Only the newest sweep is shown; others of this experiment: {older}.")
+    return "\n\n".join(lines)
+
+
+def _why_partial(sweep: Sweep) -> str:
+    records = [cell.record for cell in sweep.cells]
+    if not sweep.finished:
+        return "No cell finished."
+    if any(record.debug for record in records):
+        return "A debug run: it shows that the machinery works and nothing about the hypothesis."
+    if any(record.limited for record in records):
+        return "A limited run: it read only part of the data."
+    return "A run of its own, outside an experiment."
+
+
+def _verdict(sweep: Sweep, judged: Sequence[Judged]) -> str:
+    block = verdict_block(sweep)
+    if block is None:
+        return "The records hold no decision rule, so the numbers below stand without a verdict."
+    parts = [_outcome(one) for one in judged]
+    return "\n\n".join([*parts, f"Decision rule: {_rule(block)}."])
+
+
+def _outcome(one: Judged) -> str:
+    setting = f" ({harmless(one.setting)})" if one.setting else ""
+    return f"**{one.verdict.capitalize()}**{setting}. {harmless(one.sentence)}"
+
+
+def _rule(block: dict[str, Any]) -> str:
+    candidates = block.get("candidates")
+    names = candidates if isinstance(candidates, list) else [candidates]
+    return harmless(
+        f"{' and '.join(map(str, names))} against {block.get('baseline')} on {block.get('metric')}, "
+        f"margin {block.get('margin', 0)}, {block.get('comparison', 'paired_bootstrap')}, "
+        "Holm's correction over the candidates"
+    )
+
+
+def _figure(sweep: Sweep) -> str:
+    text = f"![Reliability diagram]({plot_name(sweep)})"
+    if len(sweep.finished) > MOST_CELLS:
+        text += f"\n\nThe first {MOST_CELLS} of {len(sweep.finished)} cells."
+    return text
+
+
+def _comparisons(judged: Sequence[Judged]) -> str:
+    parts = []
+    for one in judged:
+        if one.setting:
+            parts.append(f"### {harmless(one.setting)}")
+        if one.comparisons:
+            parts.append(comparison_table(one))
+            parts.extend(_mcnemar(one))
+        parts.extend(f"- {harmless(problem)}" for problem in one.problems)
+    return "\n\n".join(parts)
+
+
+def _mcnemar(one: Judged) -> list[str]:
+    lines = []
+    for name, found in one.comparisons.items():
+        counts = found.mcnemar
+        line = (
+            f"- {harmless(name)}: {counts['gained']} answers became right and {counts['lost']} wrong "
+            f"(McNemar p {p_text(counts.get('p_value'))}, rows taken as independent)"
+        )
+        dropped = found.dropped_baseline + found.dropped_candidate
+        if dropped:
+            line += f"; {dropped} predictions without a partner left out"
+        lines.append(line)
+    return ["\n".join(lines)]
+
+
+def _keep_records(
+    sweep: Sweep, places: Places, experiment: Experiment, judged: Sequence[Judged]
+) -> None:
+    """Copy what the page is made of beside it, byte for byte, and drop what it no longer shows."""
+    folder = places.records(sweep.name)
+    kept = set()
+    for cell in sweep.cells:
+        target = folder / cell.record.hash[:16]
+        kept.add(target.name)
+        if cell.path.resolve() == target.resolve():
+            continue
+        names = [PREDICTIONS] if cell.record.predictions is not None else []
+        write_atomic_all(
+            {target / name: (cell.path / name).read_bytes() for name in [*names, RECORD]}
+        )
+    for old in folder.iterdir():
+        # Only what an earlier page put here: the manifest lists the sweeps that are gone.
+        if old.is_dir() and old.name not in kept and (old / RECORD).exists():
+            shutil.rmtree(old)
+    manifest = {
+        "experiment": sweep.experiment,
+        "group": sweep.group,
+        "finished": sweep.newest,
+        "title": experiment.title,
+        "question": experiment.question or experiment.hypothesis,
+        "verdict": _summary(judged),
+        "superseded": sweep.superseded,
+    }
+    write_atomic(folder / MANIFEST, json_text(manifest).encode("utf-8"))
+
+
+def _summary(judged: Sequence[Judged]) -> str:
+    """The verdict in the index: the word, and the word per candidate."""
+    parts = []
+    for one in judged:
+        details = "; ".join(f"{name}: {found['verdict']}" for name, found in one.details.items())
+        setting = f"{one.setting}: " if one.setting else ""
+        parts.append(f"{setting}{one.verdict}" + (f" ({details})" if details else ""))
+    return " · ".join(parts) or "no decision rule"

@@ -1,0 +1,70 @@
+"""Figures of a page, the same bytes for the same records."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from reflex.metrics import reliability
+from reflex.reporting.tables import cell_label, differing_axes
+from reflex.tracking.predictions import read_predictions
+from reflex.tracking.record import Found
+
+BINS = 10
+MOST_CELLS = 6
+"""More lines than this cannot be told apart; the first cells of the table are drawn."""
+
+# Okabe and Ito's palette, distinguishable with colour-blind eyes and in print.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_MARKERS = "osD^vP"
+
+
+def reliability_svg(cells: Sequence[Found]) -> bytes | None:
+    """Reliability diagram: accuracy against mean top probability in ten equal bins, per cell.
+
+    Bars are Wilson intervals; below, the share of answers in each bin. None when no cell has an
+    answer that can be right or wrong.
+    """
+    drawn = cells[:MOST_CELLS]
+    axes = differing_axes([cell.record for cell in cells])
+    tables = [(cell, reliability(read_predictions(cell.path), bins=BINS)) for cell in drawn]
+    tables = [(cell, table) for cell, table in tables if not table.empty]
+    if not tables:
+        return None
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    # A fixed salt and no date: matplotlib otherwise draws random ids and the time into the file.
+    with matplotlib.rc_context({"svg.hashsalt": "reflex", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(5.2, 6.0), layout="constrained")
+        FigureCanvasSVG(figure)
+        top, bottom = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
+        top.plot([0, 1], [0, 1], color="#888888", linewidth=1, linestyle="--")
+        width = 1 / BINS / (len(tables) + 1)
+        for index, (cell, table) in enumerate(tables):
+            colour = _COLOURS[index]
+            rates = table["accuracy"].to_numpy()
+            bars: Any = [rates - table["low"].to_numpy(), table["high"].to_numpy() - rates]
+            top.errorbar(
+                table["confidence"],
+                rates,
+                yerr=[side.clip(min=0) for side in bars],
+                color=colour,
+                marker=_MARKERS[index],
+                markersize=4,
+                linewidth=1.2,
+                elinewidth=0.7,
+                capsize=2,
+                label=cell_label(cell.record, axes),
+            )
+            share = table["n"] / table["n"].sum()
+            place = table["left"] + width * (index + 1)
+            bottom.bar(place, share, width=width, color=colour)
+        top.set(ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.02), title="Reliability")
+        top.legend(loc="upper left", fontsize="small", frameon=False)
+        bottom.set(xlabel="top probability (noul: max(p, 1 − p))", ylabel="share of answers")
+        sink = io.BytesIO()
+        figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": "reflex.report"})
+    return sink.getvalue()

@@ -1,0 +1,174 @@
+"""Which cells a page tells: the newest sweep of an experiment, each cell's newest try."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reflex.errors import RecordError
+from reflex.tracking.record import Found, RunRecord, find_records
+
+MANIFEST = "sweep.json"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where records are read and pages are written.
+
+    `runs` holds one folder per cell; `results` the pages of full scope and, under `records/`, what
+    they were made from; the experiments' own pages are `experiments/` beside `results`.
+    """
+
+    runs: Path = Path("runs")
+    results: Path = Path("results")
+
+    @property
+    def experiments(self) -> Path:
+        return self.results.resolve().parent / "experiments"
+
+    def records(self, experiment: str) -> Path:
+        """The committed records behind an experiment's page."""
+        return self.results / "records" / experiment
+
+    def page(self, sweep: Sweep) -> Path:
+        """`results/<experiment>.md` for a sweep of full scope, else under `runs/pages/`."""
+        if sweep.full:
+            return self.results / f"{sweep.name}.md"
+        return self.runs / "pages" / f"{sweep.name}.md"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The cells of one group. `full`: neither limited nor debug, and at least one cell finished."""
+
+    experiment: str | None
+    group: str
+    full: bool
+    cells: list[Found]
+    superseded: list[dict[str, Any]] = field(default_factory=list)
+    """Other sweeps of the same scope, newest first: `{group, cells, finished}`."""
+
+    @property
+    def name(self) -> str:
+        """File name of its page."""
+        return self.experiment or self.group
+
+    @property
+    def finished(self) -> list[Found]:
+        return [cell for cell in self.cells if cell.record.status == "finished"]
+
+    @property
+    def failed(self) -> list[Found]:
+        return [cell for cell in self.cells if cell.record.status == "failed"]
+
+    @property
+    def newest(self) -> str:
+        """When its last cell ended (ISO UTC)."""
+        return max(cell.record.finished for cell in self.cells)
+
+
+def find_sweeps(places: Places, experiment: str) -> tuple[list[Sweep], list[str]]:
+    """The newest sweep of each scope (partial first, full last) and one line per unusable record."""
+    own = find_records(places.runs, experiment)
+    kept = find_records(places.records(experiment), experiment)
+    sweeps = group_sweeps([*kept.found, *own.found])
+    known = read_manifest(places.records(experiment)).get("superseded", [])
+    newest = []
+    for full in (False, True):
+        same = [sweep for sweep in sweeps if sweep.full is full]
+        if same:
+            newest.append(_with_older(same[-1], same, known if full else []))
+    return newest, [*kept.problems, *own.problems]
+
+
+def group_sweep(places: Places, cells: Sequence[Found]) -> Sweep:
+    """The sweep that `cells` (of one group) are, with what it supersedes among the other records."""
+    if not cells:
+        raise RecordError("no records to write a page from; run an experiment first")
+    sweep = group_sweeps(cells)[-1]
+    if sweep.experiment is None:
+        return sweep
+    folder = places.records(sweep.experiment)
+    others = [*find_records(folder, sweep.experiment).found]
+    others += find_records(places.runs, sweep.experiment).found
+    same = [other for other in group_sweeps(others) if other.full is sweep.full]
+    known = read_manifest(folder).get("superseded", []) if sweep.full else []
+    return _with_older(sweep, same, known)
+
+
+def group_sweeps(found: Iterable[Found]) -> list[Sweep]:
+    """Records by group and scope, oldest sweep first; of one cell only the newest try counts.
+
+    A cell is its group, name, axes and seed, not its hash: a cell that failed before its data were
+    read, or that was made with other library versions, has another hash and is still the same cell.
+    """
+    newest: dict[str, Found] = {}
+    for cell in found:
+        record = cell.record
+        key = json.dumps(
+            [record.group, is_partial(record), record.name, record.seed, record.axes],
+            sort_keys=True,
+            default=str,
+        )
+        other = newest.get(key)
+        if other is None or record.finished >= other.record.finished:
+            newest[key] = cell
+    groups: dict[tuple[str, bool], list[Found]] = {}
+    for cell in newest.values():
+        groups.setdefault((cell.record.group, is_partial(cell.record)), []).append(cell)
+    sweeps = []
+    for (group, partial), cells in groups.items():
+        done = any(cell.record.status == "finished" for cell in cells)
+        ordered = sorted(cells, key=_place)
+        sweeps.append(Sweep(ordered[0].record.experiment, group, done and not partial, ordered))
+    return sorted(sweeps, key=lambda sweep: (sweep.newest, sweep.group))
+
+
+def is_partial(record: RunRecord) -> bool:
+    """Whether a record proves the mechanism rather than the hypothesis."""
+    return record.limited or record.debug or record.experiment is None
+
+
+def verdict_block(sweep: Sweep) -> dict[str, Any] | None:
+    """The experiment's decision rule as its newest record kept it."""
+    return _block(max((cell.record for cell in sweep.cells), key=lambda record: record.finished))
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What the last full page wrote about its sweep; empty if there is none or it is unreadable."""
+    try:
+        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _block(record: RunRecord) -> dict[str, Any] | None:
+    block = record.config.get("experiment_verdict") or record.config.get("verdict")
+    return dict(block) if isinstance(block, dict) else None
+
+
+def _place(cell: Found) -> tuple[int, str, str, str]:
+    """Baseline, then candidates in the rule's order, then the rest as the sweep ran them."""
+    record = cell.record
+    block = _block(record) or {}
+    names = [block.get("baseline"), *(block.get("candidates") or [])]
+    rank = names.index(record.name) if record.name in names else len(names)
+    return rank, record.started, record.name, record.hash
+
+
+def _with_older(sweep: Sweep, same: Sequence[Sweep], known: Sequence[dict[str, Any]]) -> Sweep:
+    """`sweep` with the list of those it replaces; the manifest remembers what is no longer there."""
+    older = {entry["group"]: entry for entry in known if "group" in entry}
+    for other in same:
+        older[other.group] = {
+            "group": other.group,
+            "cells": len(other.cells),
+            "finished": other.newest,
+        }
+    older.pop(sweep.group, None)
+    listed = sorted(older.values(), key=lambda entry: str(entry["finished"]), reverse=True)
+    return Sweep(sweep.experiment, sweep.group, sweep.full, sweep.cells, listed)

@@ -1,0 +1,194 @@
+"""Numbers as text, and the tables of a page. One metric is one column everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from reflex.reporting.comparisons import Judged
+from reflex.reporting.hand import harmless
+from reflex.tracking.record import Found, RunRecord
+
+NOTHING = "–"
+
+CELL_METRICS = {
+    "accuracy": "accuracy",
+    "nll": "NLL",
+    "brier": "Brier",
+    "total_variation": "TV",
+    "ece_10": "ECE-10",
+    "ece_15": "ECE-15",
+    "aurc": "AURC",
+    "flip_rate": "flips",
+    "disagreement": "disagreement",
+}
+"""Columns of the table of cells: metric → heading."""
+
+SPLIT_METRICS = ("accuracy", "nll", "brier", "total_variation", "ece_15")
+"""Columns of the tables per question type and per family."""
+
+
+def number(value: Any, digits: int = 4, sign: bool = False) -> str:
+    """A number to a fixed number of decimals, a dash for null."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return NOTHING if value is None else harmless(value)
+    return f"{value:{'+' if sign else ''}.{digits}f}"
+
+
+def entry_text(entry: Mapping[str, Any] | None) -> str:
+    """A metric with its interval, or with what a calibrated model would show at this n (ECE)."""
+    if entry is None or entry.get("value") is None:
+        return NOTHING
+    text = number(entry["value"])
+    if entry.get("reference_mean") is not None:
+        mean, high = number(entry["reference_mean"], 3), number(entry.get("reference_high"), 3)
+        return f"{text} (cal. {mean}, ≤ {high})"
+    if entry.get("low") is not None and entry.get("high") is not None:
+        return f"{text} ({number(entry['low'], 3)} to {number(entry['high'], 3)})"
+    return text
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """A table whose first `left` columns are text and the others numbers."""
+    rule = ["---"] * left + ["---:"] * (len(head) - left)
+    lines = [head, rule, *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def differing_axes(records: Sequence[RunRecord]) -> list[str]:
+    """Axes (and `seed`) in which the cells differ, in the records' order; empty for one cell."""
+    keys = list(dict.fromkeys(key for record in records for key in record.axes))
+    found = [key for key in keys if len({str(record.axes.get(key)) for record in records}) > 1]
+    if len({record.seed for record in records}) > 1 and "seed" not in found:
+        found.append("seed")
+    return found
+
+
+def cell_label(record: RunRecord, axes: Sequence[str]) -> str:
+    """The cell by the axes that differ, or by its name."""
+    if not axes:
+        return record.name
+    return ", ".join(f"{key}={axis_value(record, key)}" for key in axes)
+
+
+def axis_value(record: RunRecord, key: str) -> str:
+    """An axis's value as text; a dash where the cell does not set it."""
+    value = record.axes.get(key, record.seed if key == "seed" else None)
+    return NOTHING if value is None else str(value)
+
+
+def sample_size(record: RunRecord) -> str:
+    """Number of predictions behind the cell, and behind its accuracy where ties were left out."""
+    n = record.metrics.get("nll", {}).get("n")
+    scored = record.metrics.get("accuracy", {}).get("n")
+    if n is None:
+        return NOTHING
+    return str(n) if scored in (None, n) else f"{n} ({scored} with one gold answer)"
+
+
+def cell_rows(records: Sequence[RunRecord]) -> tuple[list[str], list[list[str]]]:
+    """Heading and one row per finished cell: its axes, metrics, sample size and cost."""
+    axes = differing_axes(records)
+    shown = [name for name in CELL_METRICS if any(name in record.metrics for record in records)]
+    head = axes or ["cell"]
+    head = [*head, *(CELL_METRICS[name] for name in shown), "n", "tokens/decision", "ms/decision"]
+    rows = []
+    for record in records:
+        cost = record.cost
+        rows.append(
+            [
+                *([axis_value(record, key) for key in axes] or [record.name]),
+                *(entry_text(record.metrics.get(name)) for name in shown),
+                sample_size(record),
+                number(cost.get("tokens_per_decision"), 1),
+                number(cost.get("ms_per_decision"), 2),
+            ]
+        )
+    return head, rows
+
+
+def cells_table(cells: Sequence[Found]) -> str:
+    """The table of finished cells."""
+    records = [cell.record for cell in cells]
+    head, rows = cell_rows(records)
+    escaped = [[harmless(text) for text in row] for row in rows]
+    return markdown_table(head, escaped, left=max(1, len(differing_axes(records))))
+
+
+def split_table(cells: Sequence[Found], column: str) -> str:
+    """Metrics per value of `column` ("type", "family") and cell; empty where no record has any."""
+    records = [cell.record for cell in cells]
+    axes = differing_axes(records)
+    values = sorted({value for record in records for value in record.by.get(column, {})})
+    rows = []
+    for value in values:
+        for record in records:
+            metrics = record.by.get(column, {}).get(value)
+            if metrics is None:
+                continue
+            rows.append(
+                [
+                    harmless(value),
+                    harmless(cell_label(record, axes)),
+                    *(entry_text(metrics.get(name)) for name in SPLIT_METRICS),
+                    str(metrics.get("nll", {}).get("n", NOTHING)),
+                ]
+            )
+    if not rows:
+        return ""
+    heads = [CELL_METRICS[name] for name in SPLIT_METRICS]
+    return markdown_table([column, "cell", *heads, "n"], rows, left=2)
+
+
+def failed_table(cells: Sequence[Found]) -> str:
+    """Cells without a result, and why."""
+    rows = [
+        [harmless(cell.record.name), harmless(cell.record.error or "no reason recorded")[:500]]
+        for cell in cells
+    ]
+    return markdown_table(["cell", "error"], rows, left=2)
+
+
+def comparison_table(judged: Judged) -> str:
+    """Every paired difference, candidate minus baseline, with what could have been detected."""
+    from reflex.metrics import holm
+    from reflex.metrics.paired import LABELS
+
+    adjusted: dict[str, dict[str, float]] = {}
+    for metric in LABELS:
+        raw = {
+            name: found.differences[metric].p_value
+            for name, found in judged.comparisons.items()
+            if metric in found.differences
+        }
+        adjusted[metric] = holm({name: p for name, p in raw.items() if p is not None})
+    rows = []
+    for name, found in judged.comparisons.items():
+        for metric, one in found.differences.items():
+            interval = NOTHING
+            if one.low is not None and one.high is not None:
+                interval = f"{number(one.low, sign=True)} to {number(one.high, sign=True)}"
+            rows.append(
+                [
+                    harmless(f"{name} − {found.baseline}"),
+                    LABELS.get(metric, metric),
+                    number(one.baseline),
+                    number(one.candidate),
+                    number(one.value, sign=True),
+                    interval,
+                    p_text(one.p_value),
+                    p_text(adjusted.get(metric, {}).get(name)),
+                    str(one.n),
+                    number(one.detectable),
+                ]
+            )
+    head = ["comparison", "metric", "baseline", "candidate", "difference", "95 % interval"]
+    head += ["p", "p (Holm)", "n", "smallest detectable"]
+    return markdown_table(head, rows, left=2)
+
+
+def p_text(value: float | None) -> str:
+    """A p-value to three decimals."""
+    if value is None:
+        return NOTHING
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,392 @@
+"""Pages: from records alone, the same bytes again, the newest sweep, nothing hidden."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from reflex import report
+from reflex.errors import ConfigError, RecordError
+from reflex.metrics import compare
+from reflex.reporting import Places, find_sweeps, print_table, write_group_page
+from reflex.reporting.comparisons import judge_sweep, matches
+from reflex.reporting.experiments import read_experiment
+from reflex.reporting.plots import reliability_svg
+from reflex.tracking.record import RunRecord, find_records, write_record
+from tests.fake_records import fake_predictions, fake_record
+
+FRAMES = {
+    orders: fake_predictions(30, seed=index, quality=1.0 + 0.5 * index)
+    for index, orders in enumerate(("one", "two", "four"))
+}
+
+EXPERIMENT = """\
+# Order averaging
+
+**Question.** Does averaging
+help?
+
+**Hypothesis.** It lowers NLL.
+
+**Design.** Not shown.
+"""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments/averaging.md").write_text(EXPERIMENT)
+    return Places(tmp_path / "runs", tmp_path / "results")
+
+
+def cell(places: Places, orders: str, **changes: Any) -> RunRecord:
+    frame = FRAMES.get(orders, FRAMES["one"])
+    record = fake_record(orders, frame, **changes)
+    folder = places.runs / record.hash[:16]
+    return write_record(folder, record, None if record.status == "failed" else frame)
+
+
+def sweep(places: Places, **changes: Any) -> None:
+    for orders in ("four", "one", "two"):
+        cell(places, orders, **changes)
+
+
+def page_of(places: Places, group: str = "averaging-1") -> Path:
+    return write_group_page(
+        find_records(places.runs, group=group).found, places.runs, places.results
+    )
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_page_says_what_the_records_say(places: Places):
+    sweep(places)
+    cell(places, "eight", status="failed", error="BackboneError: out |\nof luck")
+    page = page_of(places)
+    assert page == places.results / "averaging.md"
+    text = page.read_text()
+    assert text.startswith("# Order averaging\n")
+    assert "**Question.** Does averaging help?" in text
+    assert "[../experiments/averaging.md](../experiments/averaging.md)" in text
+    assert "2026-01-02: 3 finished, 1 failed." in text
+    assert "| orders=eight | BackboneError: out \\| of luck |" in text
+    # Baseline first, then the candidates as the rule names them.
+    cells = text[text.index("## Cells") : text.index("## Failed")].splitlines()[4:-1]
+    assert [line.split(" | ")[0] for line in cells] == ["| one", "| two", "| four"]
+    nll = find_records(places.runs).found[0].record.metrics["nll"]
+    assert f"{nll['value']:.4f} ({nll['low']:.3f} to {nll['high']:.3f})" in text
+    ece = fake_record("two", FRAMES["two"]).metrics["ece_15"]
+    reference = f"(cal. {ece['reference_mean']:.3f}, ≤ {ece['reference_high']:.3f})"
+    assert f"{ece['value']:.4f} {reference}" in text
+    found = compare(FRAMES["one"], FRAMES["four"], names=("orders=one", "orders=four"))
+    assert found.verdict == "better"
+    assert "**Better**. orders=two is" in text
+    assert found.sentence in text
+    brier = found.differences["brier"]
+    row = next(line for line in text.splitlines() if "four − orders=one | Brier score" in line)
+    assert f"| {brier.value:+.4f} | {brier.low:+.4f} to {brier.high:+.4f} |" in row
+    assert row.endswith(f"| {brier.n} | {brier.detectable:.4f} |")
+    assert "| 51.2 | 3.50 |" in text
+    assert "`c0ffeec0ffee`" in text
+    assert "`python -m reflex.run experiment=averaging`" in text
+    assert "torch 2.13.0, transformers 5.24.0" in text
+    assert "15 equal-width bins" in text
+    assert "| news | orders=one |" in text
+    assert "| score | orders=four |" in text
+    assert (page.parent / "plots/averaging.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_page_regenerates_from_the_committed_records_alone(places: Places):
+    sweep(places)
+    for orders in ("one", "two", "four"):
+        older = {"group": "averaging-0", "finished": "2025-12-31T00:00:00Z", "seed": 3}
+        cell(places, orders, hash=f"{orders}fedcba9876543210", **older)
+    cell(places, "eight", status="failed", error="boom")
+    page = page_of(places)
+    page.write_text(page.read_text().replace("<!-- hand:notes -->\n", "<!-- hand:notes -->\nMine."))
+    page_of(places)
+    before = tree(places.results)
+    assert b"Mine." in before["averaging.md"]
+    assert (
+        b"others of this experiment: `averaging-0` (3 cells, 2025-12-31)" in before["averaging.md"]
+    )
+    shutil.rmtree(places.runs)
+    for name in ("averaging.md", "README.md", "plots/averaging.svg"):
+        text = (places.results / name).read_bytes()
+        if name == "averaging.md":
+            head, _, tail = text.partition(b"<!-- hand:")
+            (places.results / name).write_bytes(
+                head[: head.index(b"## Verdict")] + b"## Notes\n\n<!-- hand:" + tail
+            )
+        else:
+            (places.results / name).unlink()
+    (sweeps, problems) = find_sweeps(places, "averaging")
+    assert problems == []
+    for found in sweeps:
+        from reflex.reporting import write_page
+
+        write_page(found, places)
+    assert tree(places.results) == before
+
+
+def test_same_page_from_two_places(places: Places, tmp_path: Path):
+    """Nothing of the machine (folders, time, order of reading) gets into page or plot."""
+    sweep(places)
+    page_of(places)
+    other = Places(tmp_path / "elsewhere/deep/runs", tmp_path / "elsewhere/results")
+    shutil.copytree(places.runs, other.runs)
+    shutil.copytree(tmp_path / "experiments", tmp_path / "elsewhere/experiments")
+    cells = find_records(other.runs).found
+    write_group_page(list(reversed(cells)), other.runs, other.results)
+    assert tree(other.results) == tree(places.results)
+
+
+def test_newest_sweep_wins_and_older_records_leave_the_repository(places: Places):
+    sweep(places)
+    page_of(places)
+    cell(places, "one", hash="b" * 40, group="averaging-2", finished="2026-02-01T00:00:00Z")
+    sweeps, _ = find_sweeps(places, "averaging")
+    assert [found.group for found in sweeps] == ["averaging-2"]
+    text = page_of(places, "averaging-2").read_text()
+    assert "others of this experiment: `averaging-1` (3 cells, 2026-01-02)" in text
+    kept = places.results / "records/averaging"
+    assert [path.name for path in kept.iterdir() if path.is_dir()] == ["b" * 16]
+    assert "**Cannot tell**" in text
+    assert "orders=two has no result to compare with orders=one." in text
+
+
+def test_only_the_newest_try_of_a_cell_counts(places: Places):
+    sweep(places)
+    later = {"finished": "2026-01-03T00:00:00Z"}
+    cell(places, "two", hash="c" * 40, status="failed", error="second try", **later)
+    cell(places, "eight", status="failed", error="first try")
+    cell(places, "eight", hash="d" * 40, **later)
+    text = page_of(places).read_text()
+    assert "second try" in text
+    assert "first try" not in text
+    assert "| eight |" in text
+    assert "3 finished, 1 failed" in text
+
+
+@pytest.mark.parametrize("changes", [{"limited": True}, {"debug": True}, {"status": "failed"}])
+def test_what_is_no_result_does_not_touch_results(places: Places, changes: dict[str, Any]):
+    sweep(places)
+    page_of(places)
+    before = tree(places.results)
+    for orders in ("one", "two"):
+        cell(
+            places,
+            orders,
+            hash=orders * 10,
+            group="averaging-9",
+            finished="2026-03-01T00:00:00Z",
+            error="boom",
+            **changes,
+        )
+    page = page_of(places, "averaging-9")
+    assert page == places.runs / "pages/averaging.md"
+    assert "**Not a result.**" in page.read_text()
+    assert tree(places.results) == before
+    sweeps, _ = find_sweeps(places, "averaging")
+    assert [(found.group, found.full) for found in sweeps] == [
+        ("averaging-9", False),
+        ("averaging-1", True),
+    ]
+
+
+def test_a_run_outside_an_experiment_has_a_page_of_its_own(places: Places):
+    cell(places, "one", experiment=None, group="evaluate-1")
+    page = page_of(places, "evaluate-1")
+    assert page == places.runs / "pages/evaluate-1.md"
+    assert "outside an experiment" in page.read_text()
+
+
+def test_broken_marker_stops_before_anything_is_written(places: Places):
+    sweep(places)
+    page = page_of(places)
+    for broken in (page, places.results / "README.md"):
+        sound = broken.read_text()
+        broken.write_text(sound.replace("<!-- /hand -->", ""))
+        before = tree(places.results)
+        cell(places, "one", group="averaging-2", finished="2026-02-01T00:00:00Z")
+        with pytest.raises(RecordError, match="not closed"):
+            page_of(places, "averaging-2")
+        assert tree(places.results) == before
+        broken.write_text(sound)
+
+
+def test_index_keeps_every_experiment(places: Places):
+    sweep(places)
+    page_of(places)
+    index = places.results / "README.md"
+    index.write_text(
+        index.read_text().replace("<!-- hand:notes -->\n", "<!-- hand:notes -->\nWhy.")
+    )
+    block = {"metric": "nll", "baseline": "orders=four", "candidates": ["orders=one"]}
+    for orders in ("one", "four"):
+        cell(
+            places,
+            orders,
+            hash=orders * 12,
+            experiment="reverse",
+            group="reverse-1",
+            config={"verdict": block},
+            finished="2026-05-05T00:00:00Z",
+        )
+    page_of(places, "reverse-1")
+    text = index.read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| [")]
+    assert rows == [
+        "| [Reverse](reverse.md) | – | worse (orders=one: worse) | 2026-05-05 |",
+        "| [Order averaging](averaging.md) | Does averaging help? | better (orders=two: better; "
+        "orders=four: better) | 2026-01-02 |",
+    ]
+    assert "Why." in text
+
+
+def test_rule_is_applied_within_each_setting(places: Places):
+    for backbone in ("tiny_llama", "tiny_qwen3"):
+        for orders in ("one", "two", "four"):
+            if (backbone, orders) == ("tiny_qwen3", "one"):
+                continue
+            cell(
+                places,
+                orders,
+                hash=f"{backbone}{orders}" * 4,
+                name=f"backbone={backbone},orders={orders}",
+                axes={"backbone": backbone, "orders": orders},
+            )
+    (found,), _ = find_sweeps(places, "averaging")
+    first, second = judge_sweep(found)
+    assert (first.setting, first.verdict) == ("backbone=tiny_llama", "better")
+    assert set(first.comparisons) == {"orders=two", "orders=four"}
+    assert (second.setting, second.verdict) == ("backbone=tiny_qwen3", "cannot tell")
+    assert second.problems == ["The baseline orders=one has no finished cell here."]
+    assert matches(fake_record("two"), "orders=two,backbone=tiny_llama")
+    assert not matches(fake_record("two"), "orders=two,backbone=other")
+
+
+def test_rules_that_cannot_be_applied_are_said(places: Places):
+    cell(
+        places, "one", config={"verdict": {"metric": "luck", "baseline": "a", "candidates": ["b"]}}
+    )
+    text = page_of(places).read_text()
+    assert "The decision rule cannot be applied: verdict.metric: 'luck'" in text
+    cell(places, "one", config={"verdict": None})
+    assert "stand without a verdict" in page_of(places).read_text()
+    cell(places, "one")
+    frame = FRAMES["two"].assign(item_id="other-" + FRAMES["two"]["item_id"])
+    record = fake_record("two", frame)
+    write_record(places.runs / record.hash[:16], record, frame)
+    assert "have no item in common" in page_of(places).read_text()
+
+
+def test_experiment_page_is_read(tmp_path: Path):
+    (tmp_path / "a.md").write_text(
+        "# T\n\n## Question\nOne\ntwo?\n\n## Hypothesis\n\nH.\n## Next\n"
+    )
+    found = read_experiment(tmp_path, "a")
+    assert (found.title, found.question, found.hypothesis) == ("T", "One two?", "H.")
+    assert read_experiment(tmp_path, "not_there").title == "Not there"
+
+
+def test_plot_is_deterministic_and_may_be_absent(places: Places):
+    sweep(places)
+    cells = find_records(places.runs).found
+    assert reliability_svg(cells) == reliability_svg(cells)
+    frame = FRAMES["one"].assign(gold=-1)
+    record = fake_record("one", frame)
+    write_record(places.runs / record.hash[:16], record, frame)
+    assert reliability_svg(find_records(places.runs).found[1:2]) is None
+
+
+def test_terminal_table():
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    records = [fake_record(orders, FRAMES[orders]) for orders in FRAMES]
+    failed = fake_record("[red]", FRAMES["one"], status="failed", error="no\nluck")
+    print_table([*records, failed], console)
+    text = console.export_text()
+    for record in records:
+        assert f"{record.metrics['nll']['value']:.4f}" in text
+    assert "failed: orders=[red]: no luck" in text
+
+
+def report_in(places: Places, *words: str) -> int:
+    return report.main([*words, f"runs_dir={places.runs}", f"results_dir={places.results}"])
+
+
+def test_command(places: Places, capsys: pytest.CaptureFixture[str]):
+    sweep(places)
+    cell(places, "one", experiment="other", group="other-1", hash="e" * 40)
+    (places.runs / "broken").mkdir()
+    (places.runs / "broken/record.json").write_text("{")
+    assert report_in(places) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[-2:] == [
+        f"page: {places.results / 'averaging.md'}",
+        f"page: {places.results / 'other.md'}",
+    ]
+    (line,) = shown.err.splitlines()
+    assert line.startswith(f"warning: {places.runs / 'broken/record.json'}: not a whole record")
+    assert report_in(places, "experiment=other", "target=markdown") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"page: {places.results / 'other.md'}"
+    shutil.rmtree(places.results)
+    assert report_in(places, "experiment=othr") == 2
+    assert "no records of experiment 'othr'" in capsys.readouterr().err
+    cell(places, "one", experiment=None, group="evaluate-1", hash="f" * 40)
+    assert report_in(places, "experiment=evaluate-1") == 0
+    assert not (places.results / "evaluate-1.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["order_averaging"], "'order_averaging' is not key=value"),
+        (["experimnt=a"], "unknown key 'experimnt' in 'experimnt=a'; known keys: experiment,"),
+        (["experiment="], "experiment= has no value"),
+        (["target=pdf"], "target='pdf' is not one of markdown"),
+        (["experiment=a", "experiment=b"], "experiment is given twice"),
+    ],
+)
+def test_command_errors_are_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+):
+    assert report.main(words) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert len(shown.err.splitlines()) == 1
+    assert shown.out == ""
+    if not words[0].startswith("target"):
+        with pytest.raises(ConfigError):
+            report.parse(words)
+
+
+def test_help_and_report_import_no_torch(places: Places):
+    sweep(places)
+    code = (
+        "import sys; from reflex import report; report.main(sys.argv[1:]);"
+        "assert not {'torch', 'wandb', 'lightning', 'transformers'} & set(sys.modules)"
+    )
+    arguments = [f"runs_dir={places.runs}", f"results_dir={places.results}"]
+    root = Path(__file__).parents[1]
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True, cwd=root)
+    done = subprocess.run(
+        [sys.executable, "-m", "reflex.report", "--help"],
+        check=True,
+        cwd=root,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith("python -m reflex.report [experiment=NAME]")
+    manifest = json.loads((places.results / "records/averaging/sweep.json").read_text())
+    assert manifest["group"] == "averaging-1"
