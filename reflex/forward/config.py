@@ -18,6 +18,8 @@ class ForwardConfig:
     max_mask: entries of one block mask (rows × queries × keys); bounds memory by tokens squared.
     crossover_tokens: `auto` shares the prefix when re-reading it would cost more tokens than this.
     state_cache_mb: byte budget of the cache of state prefixes (0 switches it off).
+    reuse_tokens: `auto` also shares prefixes at least this long, and any already cached, because later
+      calls may ask about the same state (serving sets it; 0 = only what one call shares).
     """
 
     strategy: str = "auto"
@@ -27,6 +29,7 @@ class ForwardConfig:
     crossover_tokens: int = 96
     state_cache_mb: int = 512
 
+    reuse_tokens: int = 0
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
             raise ConfigError(f"forward.strategy={self.strategy}: use one of {', '.join(STRATEGIES)}")

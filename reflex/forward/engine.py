@@ -13,7 +13,7 @@ from reflex.backbones.backbone import Backbone
 from reflex.errors import ConfigError, ContextLengthError
 from reflex.forward import calls
 from reflex.forward.config import ForwardConfig
-from reflex.forward.state_cache import PrefixState, StateCache, prefix_key
+from reflex.forward.state_cache import PrefixState, StateCache
 from reflex.forward.tree import Row, Tree, lay_out, unit_tokens, units
 
 Span = tuple[int, int]
@@ -49,13 +49,13 @@ class Forward:
         others flat rows. Raises ContextLengthError for a tree longer than the context.
         """
         for tree in trees:
-            self._check_length(tree)
+            self.check_length(tree)
         gradients = torch.is_grad_enabled() and any(
             parameter.requires_grad for parameter in self.backbone.parameters()
         )
         starts = [0, *accumulate(tree.n_reads for tree in trees)]
         run = _Run(self, trees, starts)
-        names = [self._strategy(tree, gradients) for tree in trees]
+        names = self._strategies(trees, gradients)
         for name, method in (
             ("tree_rows", run.tree_rows),
             ("flat", run.flat),
@@ -67,17 +67,33 @@ class Forward:
                 method(chosen)
         return ForwardResult(run.collect(), run.cache_hits, names)
 
-    def _strategy(self, tree: Tree, gradients: bool) -> str:
+    def _strategies(self, trees: Sequence[Tree], gradients: bool) -> list[str]:
         packable = self.backbone.facts.packable
         if gradients:
-            return "tree_rows" if packable and self.config.strategy != "flat" else "flat"
+            rows = packable and self.config.strategy != "flat"
+            return ["tree_rows" if rows else "flat"] * len(trees)
         if self.config.strategy != "auto":
-            return self.config.strategy if tree.prefix else "flat"
-        if not tree.prefix or tree.reread_tokens <= self.config.crossover_tokens:
-            return "flat"
-        return "packed" if packable else "batched"
+            return [self.config.strategy if tree.prefix else "flat" for tree in trees]
+        shared = "packed" if packable else "batched"
+        alike: dict[str, list[Tree]] = {}
+        for tree in trees:
+            alike.setdefault(tree.prefix_key, []).append(tree)
+        share = {key: self._worth_sharing(key, group) for key, group in alike.items()}
+        return [shared if share[tree.prefix_key] else "flat" for tree in trees]
 
-    def _check_length(self, tree: Tree) -> None:
+    def _worth_sharing(self, key: str, trees: Sequence[Tree]) -> bool:
+        """Whether `auto` computes (or fetches) the prefix of these trees once instead of in every row."""
+        length = len(trees[0].prefix)
+        if length == 0:
+            return False
+        reused = self.config.reuse_tokens
+        if reused and (length >= reused or key in self.cache):
+            return True
+        reread = sum(tree.reread_tokens for tree in trees) + (len(trees) - 1) * length
+        return reread > self.config.crossover_tokens
+
+    def check_length(self, tree: Tree) -> None:
+        """Raise ContextLengthError for a tree that does not fit; nothing is ever truncated."""
         limit = self.backbone.facts.context_length
         if tree.longest > limit:
             raise ContextLengthError(
@@ -112,9 +128,13 @@ class _Run:
 
     def batched(self, chosen: Sequence[int]) -> None:
         """The prefix once; then one leaf a row over copies of its state."""
+        alike: dict[str, list[int]] = {}
         for index in chosen:
-            state = self._states([index])[index]
-            rows = sorted(self._leaf_rows(index, with_prefix=False), key=lambda row: -len(row[0]))
+            alike.setdefault(self.trees[index].prefix_key, []).append(index)
+        for indices in alike.values():
+            state = self._states(indices)[indices[0]]
+            leaves = (row for i in indices for row in self._leaf_rows(i, with_prefix=False))
+            rows = sorted(leaves, key=lambda row: -len(row[0]))
             # Each row carries a copy of the state, so the state's length counts towards the budget.
             for group in _by_tokens(
                 rows, lambda row, extra=state.length: len(row[0]) + extra, 4 * self.config.max_tokens
@@ -189,7 +209,7 @@ class _Run:
         """The prefix states of trees, from the cache or prefilled; equal prefixes are computed once."""
         by_key: dict[str, list[int]] = {}
         for index in chosen:
-            by_key.setdefault(prefix_key(self.trees[index].prefix), []).append(index)
+            by_key.setdefault(self.trees[index].prefix_key, []).append(index)
         states: dict[str, PrefixState] = {}
         missing: list[str] = []
         for key, indices in by_key.items():

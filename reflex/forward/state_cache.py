@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
-from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +21,6 @@ class PrefixState:
     cache: Any
     length: int
     nbytes: int
-
-
-def prefix_key(ids: Sequence[int]) -> str:
-    """sha256 of the prefix's token ids; the backbone is implied by the cache it is used with."""
-    return hashlib.sha256(array("q", ids).tobytes()).hexdigest()
 
 
 def tensors_of(cache: Any) -> Iterator[torch.Tensor]:
@@ -70,6 +63,11 @@ class StateCache:
             while self.nbytes > self.max_bytes:
                 _, old = self._states.popitem(last=False)
                 self.nbytes -= old.nbytes
+
+    def __contains__(self, key: str) -> bool:
+        """Whether `get` would find `key`; counts neither hit nor miss."""
+        with self._lock:
+            return key in self._states
 
     def clear(self) -> None:
         with self._lock:

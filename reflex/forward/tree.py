@@ -6,6 +6,8 @@ parent's last token. That is the whole semantics; every strategy computes exactl
 
 from __future__ import annotations
 
+import hashlib
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,6 +56,11 @@ class Tree:
             starts.append(total)
             total += len(segment.reads)
         return tuple(starts)
+
+    @cached_property
+    def prefix_key(self) -> str:
+        """sha256 of the prefix's token ids: what its state is kept under."""
+        return hashlib.sha256(array("q", self.prefix).tobytes()).hexdigest()
 
     @property
     def n_reads(self) -> int:
