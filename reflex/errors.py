@@ -62,7 +62,69 @@ class RecordError(ReflexError):
     """A run record that cannot be written or read."""
 
 
+class ServiceError(ReflexError):
+    """Something about the exchange with a server, not about what was asked.
+
+    `kind` names it on the wire; `retry_after` is in seconds, None where trying again cannot help.
+    """
+
+    kind = "service_error"
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class AuthenticationError(ServiceError):
+    """No API key, or one the server does not know."""
+
+    kind = "authentication_error"
+
+
+class BodyTimeoutError(ServiceError):
+    """A request body that did not arrive completely in time."""
+
+    kind = "body_timeout"
+
+
+class BodyTooLargeError(ServiceError):
+    """A request body above the server's limit, as sent or after decompression."""
+
+    kind = "request_too_large"
+
+
+class MediaTypeError(ServiceError):
+    """A content encoding the server cannot decode."""
+
+    kind = "unsupported_media_type"
+
+
+class OverloadedError(ServiceError):
+    """The queue is full; `retry_after` estimates when it will not be."""
+
+    kind = "rate_limit_error"
+
+
+class NotReadyError(ServiceError):
+    """The model is still loading, could not be loaded, or the server is stopping."""
+
+    kind = "not_ready"
+
+
+class DeadlineError(ServiceError):
+    """An accepted request that was not answered within the server's time limit."""
+
+    kind = "timeout"
+
+
 HTTP_STATUS: tuple[tuple[type[ReflexError], int], ...] = (
+    (AuthenticationError, 401),
+    (BodyTimeoutError, 408),
+    (BodyTooLargeError, 413),
+    (MediaTypeError, 415),
+    (OverloadedError, 429),
+    (NotReadyError, 503),
+    (DeadlineError, 503),
     (ContextLengthError, 413),
     (RequestError, 422),
     (PromptError, 422),

@@ -1,0 +1,138 @@
+"""The FastAPI app: both doors, models, health, metrics, and whatever pages are hung beside them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from reflex.errors import ReflexError
+from reflex.serving.auth import Keys
+from reflex.serving.config import ServeConfig
+from reflex.serving.engine import Engine
+from reflex.serving.exchange import Exchange
+from reflex.serving.metrics import Metrics
+from reflex.serving.replies import KINDS, error_reply, json_reply
+from reflex.serving.schema import openapi
+
+Page = Callable[[Request], Awaitable[Response]]
+
+RELEASED = "2026-01-01"
+
+
+def create_app(
+    engine: Engine,
+    config: ServeConfig,
+    keys: Keys | None = None,
+    pages: dict[str, Page] | None = None,
+) -> FastAPI:
+    """The app around `engine`, which it starts and stops.
+
+    `pages` are GET routes by path (the playground hangs at `/`); without one for `/`, `/` tells what
+    is there.
+    """
+    metrics = Metrics()
+    engine.on_batch = metrics.batch
+    metrics.watch(engine)
+    keys = keys or Keys()
+    exchange = Exchange(engine, config, keys, metrics)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        engine.start()
+        yield
+        engine.stop()
+        exchange.pool.shutdown()
+
+    # The interactive docs load scripts from elsewhere; the schema itself is at /openapi.json.
+    app = FastAPI(title="reflex", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.state.engine, app.state.metrics, app.state.exchange = engine, metrics, exchange
+    if config.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(config.cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["x-typesafe-request-id", "x-reflex-latency-ms", "retry-after"],
+        )
+
+    async def systemone(request: Request) -> Response:
+        return await exchange.handle(request, "systemone")
+
+    async def decisions(request: Request) -> Response:
+        return await exchange.handle(request, "decisions")
+
+    async def models(request: Request) -> Response:
+        keys.check(request.headers.get("authorization"))
+        return json_reply({"models": [model_entry(engine)]})
+
+    async def health(request: Request) -> Response:
+        return json_reply(engine.facts(), 503 if engine.status == "failed" else 200)
+
+    async def ready(request: Request) -> Response:
+        engine.check_ready()
+        return json_reply({"status": "ready"})
+
+    async def prometheus(request: Request) -> Response:
+        if config.metrics_need_key:
+            keys.check(request.headers.get("authorization"))
+        return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def index(request: Request) -> Response:
+        return json_reply({"name": "reflex", "endpoints": sorted(ENDPOINTS)})
+
+    routes: list[tuple[str, str, Page]] = [
+        ("POST", "/v1/systemone", systemone),
+        ("POST", "/v1/decisions", decisions),
+        ("GET", "/v1/models", models),
+        ("GET", "/health", health),
+        ("GET", "/ready", ready),
+        ("GET", "/metrics", prometheus),
+        *(("GET", path, page) for path, page in ({"/": index} | (pages or {})).items()),
+    ]
+    for method, path, handler in routes:
+        app.add_route(path, handler, methods=[method], include_in_schema=False)
+
+    app.add_exception_handler(ReflexError, _on_reflex_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.openapi = lambda: openapi(config, bool(keys))  # type: ignore[method-assign]
+    return app
+
+
+ENDPOINTS = (
+    "POST /v1/systemone",
+    "POST /v1/decisions",
+    "GET /v1/models",
+    "GET /health",
+    "GET /ready",
+    "GET /metrics",
+    "GET /openapi.json",
+)
+
+
+def model_entry(engine: Engine) -> dict[str, str]:
+    """One entry of /v1/models. Raises NotReadyError before the model is loaded."""
+    facts = engine.decider.model.backbone.facts
+    run = f", run {engine.source.run[:12]}" if engine.source.run else ""
+    return {
+        "name": engine.name,
+        "description": f"{facts.name} ({facts.architecture}, {facts.dtype}){run}, served by reflex",
+        "release_date": engine.source.about.get("released", RELEASED),
+    }
+
+
+async def _on_reflex_error(request: Request, error: Exception) -> Response:
+    return error_reply(error)
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    """404 and 405 in the contract's error shape."""
+    assert isinstance(error, HTTPException)
+    kind = KINDS.get(error.status_code, "http_error")
+    body = {"detail": {"error_type": kind, "message": str(error.detail)}}
+    return json_reply(body, error.status_code, dict(error.headers or {}))

@@ -1,0 +1,221 @@
+"""A request body to a JSON object: bounded in size and time, decompressed, parsed strictly.
+
+Whatever a client sends, the result is a dict or a ReflexError with a 4xx of its own; nothing here can
+turn a bad body into a server fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import zlib
+from collections.abc import Iterator
+from email.parser import BytesParser
+from email.policy import HTTP
+from typing import Any, NoReturn
+
+import zstandard
+from starlette.requests import ClientDisconnect, Request
+
+from reflex.errors import BodyTimeoutError, BodyTooLargeError, MediaTypeError, RequestError
+
+MAX_DEPTH = 100
+"""Containers inside containers; far above any real state and far below what any parser minds."""
+
+DRAIN_FACTOR = 8
+"""An oversized body is read to its end up to this many times the limit, so that its sender sees a 413
+and not a broken pipe."""
+
+
+async def read_body(request: Request, max_bytes: int, timeout_s: float) -> bytes:
+    """The raw body. Raises BodyTooLargeError, BodyTimeoutError; ClientDisconnect when the client left."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _read(request, max_bytes)
+    except TimeoutError:
+        raise BodyTimeoutError(
+            f"the request body did not arrive within {timeout_s:g} s (serve.body_timeout_s)"
+        ) from None
+
+
+async def _read(request: Request, max_bytes: int) -> bytes:
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > DRAIN_FACTOR * max_bytes:
+        raise _too_large(max_bytes)
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size <= max_bytes:
+            chunks.append(chunk)
+        elif size > DRAIN_FACTOR * max_bytes:
+            break
+    if size > max_bytes:
+        raise _too_large(max_bytes)
+    return b"".join(chunks)
+
+
+def _too_large(max_bytes: int) -> BodyTooLargeError:
+    return BodyTooLargeError(
+        f"the request body is larger than {max_bytes / (1 << 20):g} MB (serve.max_body_mb)"
+    )
+
+
+# -- content encodings -----------------------------------------------------------------------------
+
+
+def decompress(raw: bytes, encoding: str, max_bytes: int) -> bytes:
+    """Undo Content-Encoding (several, in reverse order). Never holds more than `max_bytes` + a chunk.
+
+    Raises MediaTypeError for an unknown encoding, RequestError for damaged data, BodyTooLargeError.
+    """
+    for name in reversed([part.strip().lower() for part in encoding.split(",")]):
+        if name in ("", "identity"):
+            continue
+        if name not in ("gzip", "x-gzip", "deflate", "zstd"):
+            raise MediaTypeError(f"content-encoding {name!r}: send zstd, gzip, deflate or identity")
+        try:
+            raw = _collect(_zstd(raw) if name == "zstd" else _zlib(raw), max_bytes)
+        except (zlib.error, zstandard.ZstdError, EOFError) as error:
+            raise RequestError(f"the body is not valid {name} ({error})") from None
+    return raw
+
+
+def _collect(chunks: Iterator[bytes], max_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+def _zstd(raw: bytes, step: int = 1 << 16) -> Iterator[bytes]:
+    # max_window_size bounds what a hostile frame header can make the decoder allocate.
+    decoder = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+    with decoder.stream_reader(raw, read_across_frames=True) as reader:
+        produced = False
+        while chunk := reader.read(step):
+            produced = True
+            yield chunk
+    if raw and not produced and zstandard.frame_content_size(raw) != 0:
+        raise EOFError("truncated")
+
+
+def _zlib(raw: bytes, step: int = 1 << 16) -> Iterator[bytes]:
+    """gzip (any number of members), zlib, or raw deflate."""
+    while raw:
+        zipped = raw[:2] == b"\x1f\x8b"
+        wbits = 47 if zipped or raw[0] & 0x0F == 8 else -15
+        decoder = zlib.decompressobj(wbits)
+        pending = raw
+        while not decoder.eof:
+            chunk = decoder.decompress(pending, step)
+            pending = decoder.unconsumed_tail
+            if not chunk and not pending and not decoder.eof:
+                raise EOFError("truncated")
+            yield chunk
+        raw = decoder.unused_data if zipped else b""
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def parse_json(raw: bytes) -> Any:
+    """Strict JSON: UTF-8, finite numbers, no duplicate keys, bounded depth, no lone surrogates.
+
+    Raises RequestError, one line that says where and what.
+    """
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _invalid(f"not UTF-8 at byte {error.start}") from None
+    try:
+        value = json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates
+        )
+    except RecursionError:
+        raise _invalid(f"nested deeper than {MAX_DEPTH} levels") from None
+    except json.JSONDecodeError as error:
+        raise _invalid(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    except ValueError:  # an integer with more digits than Python converts
+        raise _invalid("a number with too many digits") from None
+    _check_tree(value, "\\u" in text or "\\U" in text)
+    return value
+
+
+def _invalid(reason: str) -> RequestError:
+    return RequestError(f"body: invalid JSON: {reason}", ("body",))
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _invalid(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _invalid(f"the number {text[:20]} is out of range")
+    return value
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise _invalid(f"the key {twice[:80]!r} appears twice in one object")
+    return found
+
+
+def _check_tree(root: Any, escapes: bool) -> None:
+    """Depth, and (only where escapes can have made them) lone surrogates; no recursion."""
+    level = [root]
+    for _ in range(MAX_DEPTH + 1):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                if escapes:
+                    below += value
+                below += value.values()
+            elif isinstance(value, list):
+                below += value
+            elif escapes and isinstance(value, str) and not value.isascii():
+                _check_text(value)
+        if not below:
+            return
+        level = below
+    raise _invalid(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _invalid(
+            "a string holds half of a surrogate pair, which is not a character"
+        ) from None
+
+
+# -- multipart -------------------------------------------------------------------------------------
+
+
+def multipart_request(raw: bytes, content_type: str) -> bytes:
+    """The part `request` of a multipart/form-data body (what clients send with images).
+
+    Raises RequestError when it is missing. Other parts are images; the JSON's `assets` names them.
+    """
+    head = b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n"
+    message = BytesParser(policy=HTTP).parsebytes(head + raw)
+    for part in message.iter_parts() if message.is_multipart() else ():
+        if part.get_param("name", header="content-disposition") == "request":
+            payload = part.get_payload(decode=True)
+            if isinstance(payload, bytes):
+                return payload
+    raise RequestError("body: the multipart body has no part named `request` with the JSON")
+
+
+__all__ = ["ClientDisconnect", "decompress", "multipart_request", "parse_json", "read_body"]

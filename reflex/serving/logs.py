@@ -1,0 +1,43 @@
+"""One JSON object a line on stderr. Sizes, timings and outcomes; never what was asked or answered."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+
+class JsonFormatter(logging.Formatter):
+    """Record fields given through `extra=` become keys of the object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+        }
+        message = record.getMessage()
+        if message:
+            line["message"] = message
+        line |= {k: v for k, v in vars(record).items() if k not in _STANDARD}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=True)
+
+
+def configure(level: str) -> None:
+    """Send everything of reflex and uvicorn through one handler; uvicorn's access log is replaced."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    for name in ("reflex", "uvicorn", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+        logger.setLevel(level.upper())
+    logging.getLogger("uvicorn.access").disabled = True

@@ -1,0 +1,81 @@
+"""A parsed body to a contract `Request`: the server's limits, and what a text-only backbone refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reflex.contract import Request, Score, option_keys, parse_request
+from reflex.errors import ContextLengthError, RequestError
+from reflex.serving.config import ServeConfig
+
+
+def to_request(raw: Any, config: ServeConfig, backbone: str) -> Request:
+    """Validate against contract and limits. Raises RequestError with the path of the first fault."""
+    if not isinstance(raw, dict):
+        raise RequestError("body: a JSON object is needed", ("body",))
+    _refuse_images(raw, backbone)
+    questions = raw.get("questions")
+    if isinstance(questions, dict) and len(questions) > config.max_questions:
+        raise RequestError(
+            f"body.questions: {len(questions)} questions; this server takes {config.max_questions} "
+            "in one request (serve.max_questions)",
+            ("body", "questions"),
+        )
+    request = parse_request(raw)
+    check_limits(request, config)
+    return request
+
+
+def check_limits(request: Request, config: ServeConfig) -> None:
+    """Raise where a valid request is larger than this server takes. Nothing is ever truncated."""
+    size = _text_size(request.state)
+    if size > config.max_state_chars:
+        raise ContextLengthError(
+            f"the state has about {size} characters; this server takes {config.max_state_chars} "
+            "(serve.max_state_chars)"
+        )
+    for question_id, question in request.questions.items():
+        n = len(option_keys(question))
+        if n > config.max_options and not isinstance(question, Score):
+            raise RequestError(
+                f"body.questions.{question_id}.criteria: {n} options; this server takes "
+                f"{config.max_options} (serve.max_options)",
+                ("body", "questions", question_id, "criteria"),
+            )
+
+
+def _refuse_images(raw: dict[str, Any], backbone: str) -> None:
+    """Images and `box` questions need a backbone that sees; they are never answered blind."""
+    assets = raw.get("assets")
+    if assets is not None:
+        blind = (
+            f"{backbone} reads text only and cannot see images" if assets else "must not be empty"
+        )
+        raise RequestError(f"body.assets: {blind}; leave `assets` out", ("body", "assets"))
+    questions = raw.get("questions")
+    if not isinstance(questions, dict):
+        return
+    for question_id, question in questions.items():
+        if isinstance(question, dict) and question.get("type") == "box":
+            raise RequestError(
+                f"body.questions.{question_id}.type: box questions locate things in an image; "
+                f"{backbone} reads text only",
+                ("body", "questions", question_id, "type"),
+            )
+
+
+def _text_size(value: Any) -> int:
+    """Characters of all strings inside, keys included; other leaves count as a few."""
+    total, pending = 0, [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            total += len(item)
+        elif isinstance(item, dict):
+            pending += item
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
+        else:
+            total += 4
+    return total

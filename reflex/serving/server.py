@@ -1,0 +1,68 @@
+"""uvicorn around the app: sockets, signals, and an end that finishes what was accepted."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import uvicorn
+from omegaconf import DictConfig
+
+from reflex.build import build_decider, check_complete, to_object
+from reflex.errors import ConfigError
+from reflex.serving.app import create_app
+from reflex.serving.auth import Keys
+from reflex.serving.config import ServeConfig
+from reflex.serving.engine import Engine
+from reflex.serving.logs import configure
+from reflex.serving.source import ServedRun, checked
+
+if TYPE_CHECKING:
+    from reflex.decider import Decider
+
+log = logging.getLogger("reflex.serving")
+
+
+def serve(cfg: DictConfig, run: ServedRun) -> None:
+    """Serve `cfg` until a signal; returns after the last accepted request was answered.
+
+    Raises ReflexError for what is wrong before a socket is opened (keys, port, configuration).
+    """
+    config: ServeConfig = to_object(cfg.serve)
+    keys = Keys.load(config.api_keys_file)
+    configure(config.log_level)
+    check_complete(cfg)
+
+    def load() -> Decider:
+        return checked(build_decider(cfg), run)
+
+    engine = Engine(config, load, run.source)
+    app = create_app(engine, config, keys)
+    if not keys and config.host not in ("127.0.0.1", "localhost", "::1"):
+        log.warning("no API keys: anybody who reaches %s:%d may ask", config.host, config.port)
+    settings = uvicorn.Config(
+        app,
+        host=config.host,
+        port=config.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=None,
+        backlog=2048,
+    )
+    try:
+        sock = settings.bind_socket()
+    except SystemExit:
+        raise ConfigError(
+            f"serve.port={config.port}: cannot listen on {config.host}:{config.port} (in use?)"
+        ) from None
+    log.info(
+        "listening on http://%s:%d",
+        config.host,
+        sock.getsockname()[1],
+        extra={"event": "listening"},
+    )
+    server = uvicorn.Server(settings)
+    server.run(sockets=[sock])
+    log.info("stopped", extra={"event": "stopped"})

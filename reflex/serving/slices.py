@@ -1,0 +1,86 @@
+"""A request as slices: compiled pieces that fit between other clients' requests.
+
+Questions never see each other, so a request can be asked in pieces; the shared state comes from the
+state cache after the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reflex.contract import Question, Request, option_keys
+from reflex.errors import ContextLengthError
+from reflex.prompts.pieces import as_line
+
+if TYPE_CHECKING:
+    from reflex.model import Compiled, DecisionModel
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some questions of a request, tokenised. `tokens` counts what its questions add to the state."""
+
+    compiled: Compiled
+    state_key: str
+    state_tokens: int
+    tokens: int
+
+
+def cut(
+    model: DecisionModel, request: Request, slice_tokens: int, max_tokens: int
+) -> tuple[Slice, ...]:
+    """Compile a request in slices of about `slice_tokens` question tokens, in the order asked.
+
+    Raises ContextLengthError for a tree that does not fit the context or a request above `max_tokens`,
+    RequestError (with the question's path) for a question that cannot be rendered or scored.
+    """
+    slices: list[Slice] = []
+    total = 0
+    orders = request.permutations or model.orders.permutations
+    for part in _parts(request, max(1, slice_tokens // orders)):
+        compiled = model.compile(part)
+        model.engine.check_length(compiled.tree)
+        tokens = sum(asked.tokens for asked in compiled.asked)
+        state_tokens = len(compiled.tree.prefix)
+        total += tokens if slices else tokens + state_tokens
+        if total > max_tokens:
+            raise ContextLengthError(
+                f"the request is longer than {max_tokens} tokens, counting every order of every "
+                "question (serve.max_request_tokens); send it in parts"
+            )
+        key = slices[0].state_key if slices else compiled.tree.prefix_key
+        slices.append(Slice(compiled, key, state_tokens, tokens))
+    return tuple(slices)
+
+
+def _parts(request: Request, slice_tokens: int) -> Iterator[Request]:
+    """The request cut by estimated size; a single large question stays whole."""
+    if sum(map(_estimate, request.questions.values())) <= slice_tokens:
+        yield request
+        return
+    part: dict[str, Question] = {}
+    filled = 0
+    for question_id, question in request.questions.items():
+        size = _estimate(question)
+        if part and filled + size > slice_tokens:
+            yield request.model_copy(update={"questions": part})
+            part, filled = {}, 0
+        part[question_id] = question
+        filled += size
+    yield request.model_copy(update={"questions": part})
+
+
+def _estimate(question: Question) -> int:
+    """Tokens of one order, roughly: four characters each, and the fixed words around."""
+    size = len(as_line(question.instructions)) if question.instructions else 0
+    if question.type == "noul":
+        outcomes = (question.criteria.true, question.criteria.false) if question.criteria else ()
+        size += sum(len(as_line(text)) for text in outcomes if text is not None)
+    elif question.type == "choice":
+        texts = (as_line(text) for text in question.criteria.values() if text is not None)
+        size += sum(map(len, question.criteria)) + sum(map(len, texts))
+    else:
+        size += sum(len(as_line(level)) for level in question.criteria)
+    return 40 + size // 4 + 4 * len(option_keys(question))

@@ -1,0 +1,258 @@
+"""What to serve: command-line arguments to a resolved configuration and where it came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from reflex.config import conf_dir
+from reflex.errors import BackboneError, ConfigError, RecordError
+from reflex.loading import compose, run_folder
+from reflex.serving.engine import Source
+from reflex.tracking.record import RunRecord, read_record
+
+if TYPE_CHECKING:
+    from reflex.decider import Decider
+
+SERVED = ("backbone", "device", "prompt", "readout", "orders", "calibration", "forward", "seed")
+"""Keys of a run's configuration that shape an answer."""
+
+STABLE = Path("releases") / "stable.json"
+
+
+@dataclass(frozen=True)
+class ServedRun:
+    """A source and what must be true of the loaded model for it to be that run.
+
+    expected: fact → value (`weights_sha256`, `adapter_sha256`, `prompt_hash`); facts whose configuration
+    the command line replaced are left out.
+    """
+
+    source: Source
+    expected: dict[str, str | None] = field(default_factory=dict)
+
+
+def resolve(arguments: Sequence[str]) -> tuple[DictConfig, ServedRun]:
+    """Configuration and source of `python -m reflex.serve <arguments>`.
+
+    Raises ConfigError, RecordError or Hydra's own errors for what does not exist.
+    """
+    runs = [argument.partition("=")[2] for argument in arguments if argument.startswith("run=")]
+    overrides = [argument for argument in arguments if not argument.startswith("run=")]
+    for argument in overrides:
+        if "=" not in argument:
+            raise ConfigError(f"{argument}: not understood; write key=value (see --help)")
+    if not any(argument.startswith("serve=") for argument in overrides):
+        overrides = ["serve=default", *overrides]
+    cfg = compose(overrides)
+    if not runs:
+        served = ServedRun(Source())
+    else:
+        record, folder, hashes = locate(runs[-1], overrides)
+        cfg, replaced = onto_record(cfg, overrides, record, folder)
+        served = ServedRun(Source(record.hash, _about(record)), _expected(record, hashes, replaced))
+    with open_dict(cfg):
+        if cfg.forward.reuse_tokens == 0:
+            cfg.forward.reuse_tokens = cfg.serve.reuse_tokens
+    return cfg, served
+
+
+def locate(run: str, overrides: Sequence[str] = ()) -> tuple[RunRecord, Path, dict[str, str]]:
+    """The record a `run=` means, its folder, and the hashes its manifest pins.
+
+    A folder, hash, hash prefix or release; `stable` of the chosen profile; `wandb:entity/project/run`;
+    or a hub id whose repository holds a record.json.
+    """
+    hashes: dict[str, str] = {}
+    if run == "stable":
+        folder, hashes = _stable(overrides)
+    elif run.startswith("wandb:"):
+        folder = _from_wandb(run.removeprefix("wandb:"))
+    elif (Path("releases") / run / "record.json").is_file():
+        folder = Path("releases") / run
+    else:
+        try:
+            folder = run_folder(run)
+        except RecordError:
+            if run.count("/") != 1 or run.startswith((".", "/")) or Path(run).exists():
+                raise
+            folder = _from_hub(run)
+    record = read_record(folder)
+    if record.status != "finished":
+        raise RecordError(f"run {run}: it failed ({record.error}); only finished runs are served")
+    return record, folder, hashes
+
+
+def onto_record(
+    cfg: DictConfig, overrides: Sequence[str], record: RunRecord, folder: Path
+) -> tuple[DictConfig, set[str]]:
+    """The record's configuration with what the command line set on top of it.
+
+    `group=option` replaces a whole group, `group.key=value` one value; a profile or an experiment
+    counts as every value in which it differs from the defaults. Returns the groups that were touched.
+    """
+    merged = OmegaConf.create(OmegaConf.to_container(cfg, resolve=False))
+    assert isinstance(merged, DictConfig)
+    for key in SERVED:
+        if key in record.config:
+            merged[key] = record.config[key]
+    plain = compose(["serve=default"])
+    touched = set()
+    changed = {key: value for key, value in _leaves(cfg) if _get(plain, key) != value}
+    for argument in overrides:
+        name, _, _ = argument.lstrip("+~").partition("=")
+        top = name.partition(".")[0].partition("@")[0]
+        if top not in SERVED:
+            continue
+        touched.add(top)
+        if name == top and (conf_dir() / top).is_dir():
+            merged[top] = cfg[top]
+        else:
+            OmegaConf.update(merged, name, OmegaConf.select(cfg, name), force_add=True)
+    for key, value in changed.items():
+        top = key.partition(".")[0]
+        if top in SERVED and top not in touched:
+            OmegaConf.update(merged, key, value, force_add=True)
+            touched.add(top)
+    merged.runs_dir = str(folder.parent)
+    return typed(merged, cfg), touched
+
+
+def typed(merged: DictConfig, cfg: DictConfig) -> DictConfig:
+    """Plain recorded values under the composed schema where the group is unchanged in kind."""
+    result = cfg.copy()
+    with open_dict(result):
+        for key in SERVED:
+            same = _target(merged.get(key)) == _target(cfg.get(key))
+            if same and isinstance(cfg.get(key), DictConfig):
+                result[key] = OmegaConf.merge(cfg[key], merged[key])
+            else:
+                result[key] = merged[key]
+    return result
+
+
+def checked(decider: Decider, run: ServedRun) -> Decider:
+    """The decider, if it is what the record says. Raises BackboneError naming the hash that differs."""
+    facts = decider.model.backbone.facts
+    loaded = {
+        "weights_sha256": facts.weights_sha256,
+        "adapter_sha256": facts.adapter_sha256,
+        "prompt_hash": decider.model.style.fingerprint(),
+    }
+    for name, wanted in run.expected.items():
+        if loaded.get(name) != wanted:
+            raise BackboneError(
+                f"run {run.source.run}: {name} is {loaded.get(name)}, the record says {wanted}; "
+                "this is not what was measured, so it is not served"
+            )
+    return decider
+
+
+# -- pieces ----------------------------------------------------------------------------------------
+
+
+def _expected(
+    record: RunRecord, hashes: dict[str, str], replaced: set[str]
+) -> dict[str, str | None]:
+    expected: dict[str, str | None] = {}
+    if "backbone" not in replaced:
+        for name in ("weights_sha256", "adapter_sha256"):
+            if name in record.backbone:
+                expected[name] = record.backbone[name]
+    if "prompt" not in replaced and record.prompt_hash:
+        expected["prompt_hash"] = record.prompt_hash
+    return expected | {name: value for name, value in hashes.items() if name in expected}
+
+
+def _about(record: RunRecord) -> dict[str, Any]:
+    return {
+        "name": record.name,
+        "experiment": record.experiment,
+        "released": record.finished[:10],
+        "commit": record.git.get("commit"),
+    }
+
+
+def _stable(overrides: Sequence[str]) -> tuple[Path, dict[str, str]]:
+    profiles = [o.partition("=")[2] for o in overrides if o.startswith("profile=")]
+    profile = profiles[-1] if profiles else "laptop"
+    if not STABLE.is_file():
+        raise RecordError(
+            f"run=stable: no {STABLE} here; `python -m reflex.run task=gate run=…` writes it"
+        )
+    try:
+        entry = json.loads(STABLE.read_text())[profile]
+        folder, hashes = Path(entry["path"]), dict(entry.get("hashes", {}))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{STABLE}: no usable entry for profile={profile} ({error})") from None
+    if not folder.is_absolute():
+        folder = STABLE.parent.parent / folder
+    if not (folder / "record.json").is_file():
+        raise RecordError(f"{STABLE}: {entry['path']} holds no record.json")
+    import hashlib
+
+    wanted = hashes.get("record_sha256")
+    found = hashlib.sha256((folder / "record.json").read_bytes()).hexdigest()
+    if wanted is not None and wanted != found:
+        raise RecordError(
+            f"{folder}/record.json: its sha256 is not the one in {STABLE}; not served"
+        )
+    return folder, hashes
+
+
+def _from_wandb(path: str) -> Path:
+    """Download the run-record artifact of a W&B run."""
+    try:
+        import wandb
+
+        for artifact in wandb.Api().run(path).logged_artifacts():
+            if artifact.type == "run-record":
+                return Path(str(artifact.download()))
+    except Exception as error:  # W&B errors come in many classes; all mean the same to a user
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise RecordError(f"run=wandb:{path}: cannot be read ({reason})") from None
+    raise RecordError(f"run=wandb:{path}: that run logged no run-record artifact")
+
+
+def _from_hub(run: str) -> Path:
+    """The files of a hub repository that holds a record.json."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        folder = Path(snapshot_download(run))
+    except Exception as error:  # hub errors come in a dozen classes; all mean the same to a user
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise RecordError(
+            f"run={run}: neither a folder, a recorded hash, a release nor a hub id ({reason})"
+        ) from None
+    if not (folder / "record.json").is_file():
+        raise RecordError(f"run={run}: that repository holds no record.json")
+    return folder
+
+
+def _leaves(node: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key in node:
+        name = prefix + str(key)
+        if OmegaConf.is_missing(node, key):
+            continue
+        value = node[key]
+        if isinstance(value, DictConfig):
+            yield from _leaves(value, name + ".")
+        else:
+            yield name, value
+
+
+def _get(cfg: DictConfig, key: str) -> Any:
+    try:
+        return OmegaConf.select(cfg, key, throw_on_missing=False)
+    except Exception:  # a key of another schema is simply absent here
+        return None
+
+
+def _target(node: Any) -> Any:
+    return node.get("_target_") if isinstance(node, DictConfig) else None
