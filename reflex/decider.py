@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from reflex.calibration.none import Calibrator
@@ -35,10 +36,16 @@ class Decision:
     state_tokens: int
     question_tokens: int
     cache_hit: bool
+    wordings: int = 1
 
     @property
     def disagreement(self) -> float:
-        return merge.disagreement(merge.np.asarray(self.order_probabilities))
+        return merge.disagreement(np.asarray(self.order_probabilities))
+
+    @property
+    def wording_disagreement(self) -> float:
+        """How far the wordings are from their mean; 0 with one wording."""
+        return merge.wording_disagreement(np.asarray(self.order_probabilities), self.wordings)
 
 
 class Decider:
@@ -74,8 +81,11 @@ class Decider:
             scores.type, scores.readout, len(scores.keys)
         )
         raw = [row.tolist() for row in scores.scores]
+        corrected = self.calibrator.adjust(
+            scores.type, scores.readout, scores.keys, scores.order_keys, raw
+        )
         per_order = merge.order_distributions(
-            raw, scores.order_keys, scores.keys, temperature, scores.expand
+            corrected, scores.order_keys, scores.keys, temperature, scores.expand
         )
         return Decision(
             question_id=scores.question_id,
@@ -88,6 +98,7 @@ class Decider:
             probabilities=tuple(merge.merge(per_order).tolist()),
             temperature=temperature,
             bucket=bucket,
+            wordings=scores.wordings,
             **costs,
         )
 
@@ -111,6 +122,8 @@ class Decider:
             extras: dict[str, Any] = {}
             if len(decision.order_keys) > 1:
                 extras["x_disagreement"] = decision.disagreement
+            if decision.wordings > 1:
+                extras["x_wording_disagreement"] = decision.wording_disagreement
             if decision.bucket is not None:
                 extras["x_bucket"] = decision.bucket
             named = dict(zip(decision.keys, decision.probabilities, strict=True))
@@ -128,5 +141,3 @@ class Decider:
     def with_calibrator(self, calibrator: Calibrator) -> Decider:
         """The same model under another calibration."""
         return Decider(self.model, calibrator, self.name)
-
-

@@ -6,8 +6,9 @@ call `DecisionModel.forward`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -21,6 +22,7 @@ from reflex.forward.engine import Forward
 from reflex.forward.tree import Segment, Tree
 from reflex.prompts.orders import OrdersConfig, check_orders, option_orders
 from reflex.prompts.prompt import Branch
+from reflex.prompts.wording import variants
 from reflex.readouts.base import OptionScores, Readout
 
 
@@ -77,8 +79,16 @@ class DecisionModel(torch.nn.Module):
         self.orders = orders
         self.engine = Forward(backbone, forward)
         names = {kind: getattr(readouts, kind) for kind in TYPES}
-        built = {name: _readout(readouts, name, backbone, style) for name in sorted({*names.values()})}
+        built = {
+            name: _readout(readouts, name, backbone, style) for name in sorted({*names.values()})
+        }
         self.readouts = {kind: built[name] for kind, name in names.items()}
+        styles = variants(style, backbone.tokens.template)
+        # One renderer per wording: the same readout (and head) that writes with other words.
+        self.renderers = {
+            kind: tuple(_restyled(readout, each) for each in styles)
+            for kind, readout in self.readouts.items()
+        }
         # Trained parts of readouts (float32), so that parameters() and state_dict() see them.
         heads = {name: getattr(readout, "head", None) for name, readout in built.items()}
         self.heads = torch.nn.ModuleDict({k: v for k, v in heads.items() if v is not None})
@@ -95,7 +105,7 @@ class DecisionModel(torch.nn.Module):
         for question_id, question in request.questions.items():
             readout = self.readouts[question.type]
             orders = option_orders(self.orders, question_id, question, request.permutations)
-            branches = readout.branches(question_id, question, orders)
+            branches = self._branches(question_id, question, orders)
             spans, first = [], len(segments)
             for branch in branches:
                 own = readout.segments(branch, len(segments))
@@ -106,6 +116,19 @@ class DecisionModel(torch.nn.Module):
             size = sum(len(segment.ids) for segment in segments[first:])
             asked.append(Asked(question_id, question, readout, tuple(branches), tuple(spans), size))
         return Compiled(Tree(prefix, tuple(segments)), tuple(asked))
+
+    def _branches(
+        self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
+    ) -> list[Branch]:
+        """Branches of every wording; wording w's orders follow those of wording w − 1."""
+        found: list[Branch] = []
+        for renderer in self.renderers[question.type]:
+            before = found[-1].order + 1 if found else 0
+            own = renderer.branches(question_id, question, orders)
+            found += (
+                [replace(branch, order=before + branch.order) for branch in own] if before else own
+            )
+        return found
 
     # -- the one forward -----------------------------------------------------------------------
 
@@ -133,7 +156,8 @@ class DecisionModel(torch.nn.Module):
             scores = iter(readout.scores(branches, hidden))
             for i, j in places:
                 asked = compiled[i].asked[j]
-                scored[i, j] = _pool(asked, [next(scores) for _ in asked.branches])
+                own = [next(scores) for _ in asked.branches]
+                scored[i, j] = _pool(asked, own, len(self.renderers[asked.question.type]))
         return ModelOutput(
             scores=[
                 {asked.question_id: scored[i, j] for j, asked in enumerate(item.asked)}
@@ -149,9 +173,12 @@ class DecisionModel(torch.nn.Module):
 
 
 TYPES = ("choice", "noul", "score")
+ALIASES = {"letters": "label_tokens"}
+"""Other names of readouts: `readout.noul=letters` beside `rating` and `yesno`."""
 
 
 def _readout(config: Any, name: str, backbone: Backbone, style: Any) -> Readout:
+    name = ALIASES.get(name, name)
     own = getattr(config, name, None)
     if own is None:
         raise ConfigError(f"readout={name}: no such readout in reflex/readouts/")
@@ -159,7 +186,16 @@ def _readout(config: Any, name: str, backbone: Backbone, style: Any) -> Readout:
     return readout
 
 
-def _pool(asked: Asked, scores: Sequence[torch.Tensor]) -> OptionScores:
+def _restyled(readout: Readout, style: Any) -> Readout:
+    """`readout` itself, or a copy of it (sharing backbone and head) that renders in another style."""
+    if style is readout.style:
+        return readout
+    other = copy.copy(readout)
+    other.style = style
+    return other
+
+
+def _pool(asked: Asked, scores: Sequence[torch.Tensor], wordings: int) -> OptionScores:
     """Join the pages of each order: they share one softmax."""
     order_keys: list[tuple[str, ...]] = []
     pooled: list[torch.Tensor] = []
@@ -175,4 +211,5 @@ def _pool(asked: Asked, scores: Sequence[torch.Tensor]) -> OptionScores:
         order_keys=tuple(order_keys),
         scores=tuple(pooled),
         expand=asked.readout.expand(asked.question),
+        wordings=wordings,
     )

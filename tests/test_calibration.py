@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -96,7 +97,7 @@ def test_a_rating_is_fitted_on_its_two_way_distribution() -> None:
                 [yes, 1 - yes],
                 [digits],
                 [(3 * scores).tolist()],
-            )  # fmt: skip
+            )
         )
     table = pd.DataFrame(rows)
     calibration = fit(table, rule="type_readout")
@@ -129,10 +130,9 @@ def test_a_bucket_with_few_rows_uses_its_parent_and_says_so() -> None:
         ignore_index=True,
     )
     found = fit(rows, rule="type_readout_band", min_rows=50)
-    assert found.temperature("choice", "label_tokens", 4) == (
-        pytest.approx(2.0),
-        "choice:label_tokens:le8",
-    )
+    small, bucket = found.temperature("choice", "label_tokens", 4)
+    assert bucket == "choice:label_tokens:le8"
+    assert small == pytest.approx(2.0)
     shared, bucket = found.temperature("choice", "label_tokens", 30)
     assert bucket == "choice:label_tokens"
     assert 2.0 < shared < 6.0
@@ -221,8 +221,10 @@ def test_errors_in_family_and_left_out_and_the_warning() -> None:
 
 def test_an_optimum_at_the_edge_is_said() -> None:
     rows = frame(60, temperature=1.0, hard=True, spread=0.0)  # labels that scores know nothing of
-    rows["scores"] = [[list(range(4))] for _ in range(60)]
-    rows["target"] = [[1.0, 0.0, 0.0, 0.0]] * 60
+    rows = rows.assign(
+        scores=pd.Series([[list(range(4))] for _ in range(60)]),
+        target=pd.Series([[1.0, 0.0, 0.0, 0.0]] * 60),
+    )
     found = fit(rows, rule="global")
     assert found.temperatures["all"] == pytest.approx(20, rel=1e-3)
     assert "edge" in found.warnings[-1]
@@ -318,8 +320,9 @@ def test_a_broken_file_is_one_clear_line(tmp_path, text: str, message: str) -> N
 
 
 def test_config_mistakes_are_named() -> None:
-    for key, value in (("buckets", "typ"), ("weighting", "row"), ("prior", "yes"), ("min_rows", 0)):
+    mistakes: list[tuple[str, Any]] = [("buckets", "typ"), ("weighting", "row"), ("prior", "yes")]
+    for key, value in [*mistakes, ("min_rows", 0)]:
         with pytest.raises(ConfigError, match=f"calibration.{key}={value}"):
             Temperature(**{key: value})
-    with pytest.raises(CalibrationError, match="set calibration.path"):
+    with pytest.raises(CalibrationError, match=r"set calibration\.path"):
         Temperature(name="type").load(HERE)

@@ -55,6 +55,13 @@ class Backbone(torch.nn.Module):
         logits = hidden_nd.float() @ head.weight[ids].float().T
         return logits if head.bias is None else logits + head.bias[ids].float()
 
+    def token_logits(self, hidden_nd: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
+        """float32 logit (n,) of one token per row: row i scores `ids[i]`."""
+        head = self.model.get_output_embeddings()
+        index = torch.as_tensor(ids, device=head.weight.device)
+        logits = (hidden_nd.float() * head.weight[index].float()).sum(-1)
+        return logits if head.bias is None else logits + head.bias[index].float()
+
     def log_normalisers(self, hidden_nd: torch.Tensor, rows: int = 64) -> torch.Tensor:
         """logsumexp (n,) over the whole vocabulary, in slices of `rows`, float32."""
         head = self.model.get_output_embeddings()

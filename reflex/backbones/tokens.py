@@ -31,13 +31,15 @@ class PromptTokenizer:
         self._plain = plain_copy(backend)
         self._control_ids = frozenset(tokenizer.get_added_vocab().values())
         self.template = chat_template(tokenizer)
-        bos = tokenizer.bos_token_id if not self.template.answers_after_turn else None
+        bos = tokenizer.bos_token_id
         self._bos = () if bos is None or not _adds_bos(tokenizer) else (bos,)
 
     def encode(self, pieces: Iterable[Piece], *, start: bool = False) -> tuple[int, ...]:
-        """Token ids of `pieces`; `start` adds the beginning-of-text token where a model without a
-        chat template wants one (a template writes its own)."""
-        ids: list[int] = list(self._bos) if start else []
+        """Token ids of `pieces`; `start` adds the beginning-of-text token the tokenizer wants in front of
+        text that is not in a chat turn (a template writes its own)."""
+        pieces = tuple(pieces)
+        bare = start and not any(piece.control for piece in pieces)
+        ids: list[int] = list(self._bos) if bare else []
         for piece in pieces:
             if piece.control:
                 ids += self._control.encode(piece.text, add_special_tokens=False)

@@ -17,7 +17,7 @@ def apply(frame: pd.DataFrame, calibrator: Calibrator) -> pd.DataFrame:
     """A copy with `order_probabilities`, `probabilities` and `bucket` under `calibrator`; raw scores stay."""
     order_probabilities: list[Any] = []
     probabilities: list[Any] = []
-    found: list[str | None] = []
+    found: list[Any] = []
     names = ("type", "readout", "keys", "order_keys", "scores")
     for kind, readout, keys, order_keys, raw in zip(*(frame[name] for name in names)):
         temperature, bucket = calibrator.temperature(kind, readout, len(keys))

@@ -22,7 +22,8 @@ class OptionScores:
 
     keys: option keys in the caller's order. order_keys[o][i] is the key behind scores[o][i] (float32, with
     gradient in training). expand: None, or a (labels × keys) matrix that turns label probabilities into
-    option probabilities (the rating readout reads nine digits for two outcomes).
+    option probabilities (the rating readout reads nine digits for two outcomes). wordings: how many
+    wordings the orders divide into, one after another.
     """
 
     question_id: str
@@ -33,12 +34,14 @@ class OptionScores:
     scores: tuple[torch.Tensor, ...]
     expand: tuple[tuple[float, ...], ...] | None = None
     notes: dict[str, Any] | None = None
+    wordings: int = 1
 
 
 class Readout(Protocol):
     """Turns a question into branches, and the hidden states at their reads into scores."""
 
     name: str
+    style: Any
 
     def branches(
         self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]

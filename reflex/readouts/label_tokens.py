@@ -113,7 +113,10 @@ class Readout:
     ) -> list[torch.Tensor]:
         import torch
 
-        paged = {(b.question_id, b.order) for b in branches if b.page > 0}
+        paged = [False] * len(branches)
+        for i, branch in enumerate(branches):  # the pages of one order follow each other
+            if branch.page > 0:
+                paged[i] = paged[i - branch.page] = True
         found: list[Any] = [None] * len(branches)
         # One projection per label set; sorted() is stable, so results do not depend on neighbours.
         wanted = sorted(range(len(branches)), key=lambda i: branches[i].labels)
@@ -121,7 +124,7 @@ class Readout:
             indices = list(group)
             rows = torch.cat([hidden[i] for i in indices])
             logits = self.backbone.label_logits(rows, [self.ids[label] for label in labels])
-            in_pages = [(branches[i].question_id, branches[i].order) in paged for i in indices]
+            in_pages = [paged[i] for i in indices]
             if any(in_pages):
                 norm = self.backbone.log_normalisers(rows)
                 keep = torch.tensor(in_pages, device=norm.device)

@@ -53,3 +53,12 @@ def merge(distributions_ok: Floats) -> Floats:
 def disagreement(distributions_ok: Floats) -> float:
     """Mean total-variation distance of each order to the merged distribution, in [0, 1]."""
     return float(np.abs(distributions_ok - merge(distributions_ok)).sum(axis=1).mean() / 2)
+
+
+def wording_disagreement(distributions_ok: Floats, wordings: int) -> float:
+    """Mean total-variation distance of each wording (its orders averaged) to the merged distribution.
+
+    The orders of a wording are consecutive rows; every wording has the same number of them.
+    """
+    per_wording = distributions_ok.reshape(wordings, -1, distributions_ok.shape[1]).mean(axis=1)
+    return disagreement(per_wording)

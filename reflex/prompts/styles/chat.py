@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 from reflex.contract import Choice, Noul, Question, Score, Text, option_keys
 from reflex.errors import ConfigError
@@ -47,12 +48,20 @@ PREFIX_TEXTS = frozenset({"system_prompt", "state_heading"})
 
 @dataclass
 class ChatStyle:
-    """Config and renderer in one: `texts` overrides named components, `layout` places the state."""
+    """Config and renderer in one: `texts` overrides named components, `layout` places the state.
+
+    `wordings`: further sets of question-side components; every question is asked in each of them too, and
+    the answers are averaged (reflex/prompts/wording.py). Other styles derive from this one and replace
+    what they render differently.
+    """
+
+    DEFAULTS: ClassVar[Mapping[str, str]] = TEXTS
 
     _target_: str = "reflex.prompts.styles.chat.ChatStyle"
     name: str = "chat"
     layout: str = "state_first"
     texts: dict[str, str] = field(default_factory=dict)
+    wordings: list[dict[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.texts) - set(TEXTS))
@@ -62,16 +71,18 @@ class ChatStyle:
             )
         if self.layout != "state_first":
             raise ConfigError(f"prompt.layout={self.layout}: use state_first")
-        self.words: dict[str, str] = {**TEXTS, **self.texts}
+        self.words: dict[str, str] = {**self.DEFAULTS, **self.texts}
 
     # -- identity ------------------------------------------------------------------------------
 
     def fingerprint(self) -> str:
         """sha256 over everything that shapes the text besides the tokenizer's template."""
-        facts = {"style": self.name, "layout": self.layout, "texts": self.words}
+        facts: dict[str, Any] = {"style": self.name, "layout": self.layout, "texts": self.words}
+        if self.wordings:
+            facts["wordings"] = [dict(texts) for texts in self.wordings]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
-    def with_texts(self, texts: Mapping[str, str]) -> ChatStyle:
+    def with_texts(self, texts: Mapping[str, str]) -> Self:
         """The same style with question-side components replaced. Raises on a prefix component."""
         fixed = sorted(PREFIX_TEXTS & set(texts))
         if fixed:
@@ -79,7 +90,7 @@ class ChatStyle:
                 f"{fixed[0]}: a component of the prefix cannot vary inside a request; "
                 "set it in prompt.texts"
             )
-        return ChatStyle(layout=self.layout, texts={**self.texts, **texts})
+        return replace(self, texts={**self.texts, **texts}, wordings=[])
 
     # -- rendering -----------------------------------------------------------------------------
 
@@ -108,10 +119,15 @@ class ChatStyle:
         note: str = "",
         heading: str = "options_heading",
     ) -> tuple[Piece, ...]:
-        """One question with its `(label, text)` lines, the ask line and the template's tail."""
+        """One question with its `(label, text)` lines, the ask line and the template's tail.
+
+        An empty label lists the text by itself; `heading` is the component above the list.
+        """
         parts = [f"{self.words['question_heading']}\n{self.instructions(question)}\n\n"]
         if listed:
-            lines = "".join(f"{label}. {text}\n" for label, text in listed)
+            lines = "".join(
+                f"{label}. {text}\n" if label else f"{text}\n" for label, text in listed
+            )
             parts.append(f"{self.words[heading]}\n{lines}\n")
         parts.append("\n".join(filter(None, [note, self.words[ask]])))
         if not template.answers_after_turn:
@@ -133,10 +149,22 @@ class ChatStyle:
                 (words["noul_true"], described.true if described else None),
                 (words["noul_false"], described.false if described else None),
             )
-            return tuple(_named(name, text) for name, text in outcomes)
+            return tuple(self.named(name, text) for name, text in outcomes)
         if isinstance(question, Choice):
-            return tuple(_named(name, text) for name, text in question.criteria.items())
+            return tuple(self.named(name, text) for name, text in question.criteria.items())
         return self._levels(question)
+
+    def rating_ends(self, question: Noul) -> tuple[str, str]:
+        """Texts of the two ends of the 0-8 scale: certainly no, certainly yes, and what they mean."""
+        described = question.criteria
+        return (
+            self.named(self.words["rating_low"], described.false if described else None),
+            self.named(self.words["rating_high"], described.true if described else None),
+        )
+
+    def named(self, name: str, description: Text | None) -> str:
+        """An option's name with its description behind it, or the name alone."""
+        return name if description in (None, "") else f"{name}: {as_line(description)}"
 
     def _levels(self, question: Score) -> tuple[str, ...]:
         top = str(len(option_keys(question)) - 1)
@@ -155,7 +183,3 @@ class ChatStyle:
         for name, value in (("{first}", first), ("{last}", last), ("{n}", n)):
             note = note.replace(name, str(value))
         return note
-
-
-def _named(name: str, description: Text | None) -> str:
-    return name if description in (None, "") else f"{name}: {as_line(description)}"  # type: ignore[arg-type]

@@ -1,0 +1,172 @@
+"""`continuation`: how probable each option's own text is after the prompt, token by token.
+
+What a small untrained model can do: it has never seen a lettered question, but it knows which text is likely
+to follow. Options are segments below the question that share everything before them; a token's
+log-probability is read at the token before it, over the full vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reflex.contract import Choice, Question, option_keys
+from reflex.errors import ConfigError, ReadoutError
+from reflex.prompts.pieces import Piece
+from reflex.prompts.prompt import Branch
+
+if TYPE_CHECKING:
+    import torch
+
+    from reflex.backbones.backbone import Backbone
+    from reflex.forward.tree import Segment
+
+NAME = "continuation"
+SCORES = ("mean", "sum", "prior")
+TEXTS = ("names", "full")
+_PRIORS_KEPT = 4096
+
+
+@dataclass
+class Config:
+    """score: `sum` of the tokens' log-probabilities; `mean` per token; `prior`: the sum minus the sum after
+    the same prompt over `prior_state`, so that texts that are likely anyhow gain nothing by it.
+    text: what follows the prompt for a choice, its `names` or `full` (name and description).
+    listed: show the options in the prompt, in every order; without it there is one order to ask."""
+
+    score: str = "mean"
+    text: str = "names"
+    listed: bool = False
+    prior_state: str = "N/A"
+
+    def __post_init__(self) -> None:
+        for key, value, known in (("score", self.score, SCORES), ("text", self.text, TEXTS)):
+            if value not in known:
+                raise ConfigError(
+                    f"readout.continuation.{key}={value}: use one of {', '.join(known)}"
+                )
+
+
+class Readout:
+    """All three question types."""
+
+    name = NAME
+
+    def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
+        self.config = config
+        self.backbone = backbone
+        self.style = style
+        self.template = backbone.tokens.template
+        self.prefix = style.label_prefix(self.template)
+        self._priors: OrderedDict[Any, torch.Tensor] = OrderedDict()
+        self._engine: Any = None
+
+    # -- rendering -----------------------------------------------------------------------------
+
+    def branches(
+        self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
+    ) -> list[Branch]:
+        keys = option_keys(question)
+        full = self.style.option_texts(question)
+        names = keys if isinstance(question, Choice) and self.config.text == "names" else full
+        found = []
+        for number, order in enumerate(orders if self.config.listed else orders[:1]):
+            listed = [("", full[i]) for i in order] if self.config.listed else []
+            text = self.style.branch(self.template, question, listed, "text_ask")
+            options = tuple((Piece(self.prefix + names[i]),) for i in order)
+            shown = tuple(keys[i] for i in order)
+            found.append(Branch(question_id, number, 0, text, shown, options=options))
+        return found
+
+    def segments(self, branch: Branch, first: int) -> list[Segment]:
+        from reflex.forward.tree import Segment
+
+        asked = self.backbone.tokens.encode(branch.text)
+        found = [Segment(asked, -1, (len(asked) - 1,))]
+        for _, ids in self._canonical(branch):
+            found.append(Segment(ids, first, tuple(range(len(ids) - 1))))
+        return found
+
+    def _canonical(self, branch: Branch) -> list[tuple[int, tuple[int, ...]]]:
+        """(place in the branch, ids) of the options, sorted by ids: the caller's order does not decide
+        where an option lies in the forward. Raises ReadoutError for an option without text."""
+        encoded = [self.backbone.tokens.encode(option) for option in branch.options]
+        for key, ids in zip(branch.keys, encoded, strict=True):
+            if not ids:
+                raise ReadoutError(
+                    f"question {branch.question_id!r}: option {key!r} has no text to continue with"
+                )
+        return sorted(enumerate(encoded), key=lambda option: (option[1], option[0]))
+
+    # -- scores --------------------------------------------------------------------------------
+
+    def scores(
+        self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        sums = self._log_probabilities(branches, hidden)
+        if self.config.score == "sum":
+            return [total for total, _ in sums]
+        if self.config.score == "mean":
+            return [total / count for total, count in sums]
+        priors = [self._prior(branch) for branch in branches]
+        return [total - prior for (total, _), prior in zip(sums, priors, strict=True)]
+
+    def _log_probabilities(
+        self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Per branch, in the order of its keys: summed log-probability and number of tokens."""
+        import torch
+
+        read: list[int] = []  # the row that predicts each token
+        tokens: list[int] = []
+        option: list[int] = []  # the option each token belongs to, over all branches
+        start = options = 0
+        for branch, rows in zip(branches, hidden, strict=True):
+            at = start + 1
+            for place, ids in self._canonical(branch):
+                read += [start, *range(at, at + len(ids) - 1)]
+                tokens += ids
+                option += [options + place] * len(ids)
+                at += len(ids) - 1
+            start += len(rows)
+            options += len(branch.keys)
+        rows_nd = torch.cat(list(hidden))
+        norm_n = self.backbone.log_normalisers(rows_nd)
+        index = torch.tensor(read, device=rows_nd.device)
+        logits = self.backbone.token_logits(rows_nd[index], tokens)
+        owner = torch.tensor(option, device=rows_nd.device)
+        zeros = torch.zeros(options, device=rows_nd.device)
+        totals = zeros.index_add(0, owner, logits - norm_n[index])
+        counts = zeros.index_add(0, owner, torch.ones_like(logits))
+        sizes = [len(branch.keys) for branch in branches]
+        return list(zip(totals.split(sizes), counts.split(sizes), strict=True))
+
+    def _prior(self, branch: Branch) -> torch.Tensor:
+        """Summed log-probability of every option after the same question over the content-free state.
+
+        Asked once per question; nothing of the request's own state is in it.
+        """
+        import torch
+
+        key = (branch.text, branch.options)
+        if key not in self._priors:
+            from reflex.forward.config import ForwardConfig
+            from reflex.forward.engine import Forward
+            from reflex.forward.tree import Tree
+
+            if self._engine is None:
+                self._engine = Forward(self.backbone, ForwardConfig(state_cache_mb=64))
+            pieces = self.style.prefix(self.template, self.config.prior_state)
+            prefix = self.backbone.tokens.encode(pieces, start=True)
+            with torch.no_grad():
+                tree = Tree(prefix, tuple(self.segments(branch, 0)))
+                hidden = self._engine.run([tree]).hidden
+                self._priors[key] = self._log_probabilities([branch], hidden)[0][0]
+            if len(self._priors) > _PRIORS_KEPT:
+                self._priors.popitem(last=False)
+        return self._priors[key]
+
+    def expand(self, question: Question) -> None:
+        return None
