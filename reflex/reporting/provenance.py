@@ -23,7 +23,7 @@ def provenance(sweep: Sweep) -> str:
         "Commit": (_commit(record) for record in records),
         "Command": (f"`{record.command}`" for record in records if record.command),
         "Backbone": (_pairs(record.backbone) for record in records),
-        "Prompt": (f"hash {record.prompt_hash}" for record in records if record.prompt_hash),
+        "Prompt": (f"hash {record.prompt_hash[:16]}" for record in records if record.prompt_hash),
         "Data": (_data(record) for record in records),
         "Seed": (str(record.seed) for record in records),
         "Hardware": (_pairs(record.hardware) for record in records),
