@@ -74,8 +74,7 @@ def readout_config() -> type:
     types = [(kind, str, field(default="label_tokens")) for kind in ("choice", "noul", "score")]
     own = [
         (name, module.Config, field(default_factory=module.Config))
-        for name, module in modules("reflex.readouts")
-        if hasattr(module, "Config")
+        for name, module in modules("reflex.readouts", "\nclass Config")
     ]
     return dataclasses.make_dataclass("ReadoutConfig", [*types, *own])
 

@@ -6,23 +6,26 @@ import dataclasses
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 
-def modules(package: str) -> Iterator[tuple[str, ModuleType]]:
-    """(name, module) of every module directly in `package`, in name order; subpackages are private to it.
+def modules(package: str, mark: str = "") -> Iterator[tuple[str, ModuleType]]:
+    """(name, module) of every module directly in `package` whose source contains `mark`, in name order.
 
-    They are imported to compose a configuration, so they import no torch and no pandas at the top.
+    They are imported to compose a configuration, so they import no torch and no pandas at the top;
+    helpers beside them (without the mark) are not imported here and may. Subpackages are private.
     """
-    path = import_module(package).__path__
-    for info in sorted(pkgutil.iter_modules(path), key=lambda info: info.name):
-        if not info.ispkg:
-            yield info.name, import_module(f"{package}.{info.name}")
+    for folder in import_module(package).__path__:
+        for info in sorted(pkgutil.iter_modules([folder]), key=lambda info: info.name):
+            source = Path(folder, f"{info.name}.py")
+            if not info.ispkg and source.is_file() and mark in source.read_text(encoding="utf-8"):
+                yield info.name, import_module(f"{package}.{info.name}")
 
 
 def targets(package: str) -> Iterator[tuple[str, type]]:
     """(module name, dataclass) of every config dataclass in `package`: one whose `_target_` is set."""
-    for name, module in modules(package):
+    for name, module in modules(package, "_target_:"):
         for value in vars(module).values():
             own = isinstance(value, type) and value.__module__ == module.__name__
             if own and dataclasses.is_dataclass(value) and hasattr(value, "_target_"):
