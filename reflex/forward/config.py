@@ -15,24 +15,26 @@ class ForwardConfig:
 
     max_tokens: padded tokens in one model call; what does not fit runs in slices.
     row_tokens: length that rows of packed branches are filled to (measured: scripts/bench_forward.py).
+    tree_row_tokens: length that rows of whole trees are filled to when gradients flow.
     max_mask: entries of one block mask (rows × queries × keys); bounds memory by tokens squared.
     crossover_tokens: `auto` shares the prefix when re-reading it would cost more tokens than this.
-    state_cache_mb: byte budget of the cache of state prefixes (0 switches it off).
     reuse_tokens: `auto` also shares prefixes at least this long, and any already cached, because later
       calls may ask about the same state (serving sets it; 0 = only what one call shares).
+    state_cache_mb: byte budget of the cache of state prefixes (0 switches it off).
     """
 
     strategy: str = "auto"
     max_tokens: int = 4096
     row_tokens: int = 320
+    tree_row_tokens: int = 512
     max_mask: int = 1 << 25
     crossover_tokens: int = 96
+    reuse_tokens: int = 0
     state_cache_mb: int = 512
 
-    reuse_tokens: int = 0
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
             raise ConfigError(f"forward.strategy={self.strategy}: use one of {', '.join(STRATEGIES)}")
-        for name in ("max_tokens", "row_tokens", "max_mask"):
+        for name in ("max_tokens", "row_tokens", "tree_row_tokens", "max_mask"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"forward.{name}={getattr(self, name)}: must be at least 1")

@@ -14,7 +14,7 @@ from reflex.errors import ConfigError, ContextLengthError
 from reflex.forward import calls
 from reflex.forward.config import ForwardConfig
 from reflex.forward.state_cache import PrefixState, StateCache
-from reflex.forward.tree import Row, Tree, lay_out, unit_tokens, units
+from reflex.forward.tree import Row, Tree, fill_rows, join_rows, lay_out, unit_tokens, units
 
 Span = tuple[int, int]
 """(row index, flat read index) of one hidden state to keep."""
@@ -157,7 +157,11 @@ class _Run:
                 self._keep(hidden, [row.reads for row in group])
 
     def tree_rows(self, chosen: Sequence[int]) -> None:
-        """Prefix and branches in one row each, no cache: the strategy gradients flow through."""
+        """Prefix and branches under one block mask, no cache: the strategy gradients flow through.
+
+        Several trees share a row (each starts at position 0 and sees only itself), so that hardly any
+        token is padding.
+        """
         rows = []
         for index in chosen:
             tree = self.trees[index]
@@ -166,6 +170,7 @@ class _Run:
                 units(tree, room), lambda unit, tree=tree: unit_tokens(tree, unit), room
             ):
                 rows.append(lay_out(index, tree, part, self.starts[index], with_prefix=True))
+        rows = [join_rows(group) for group in fill_rows(rows, self.config.tree_row_tokens)]
         rows.sort(key=lambda row: -len(row.ids))
         for group in self._by_mask(rows, lambda row: 0):
             hidden = calls.run_tree_rows(self.backbone, group)

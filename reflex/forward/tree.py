@@ -164,3 +164,34 @@ def lay_out(
         for option in options:
             place(option, below, len(ids) + len(tree.segments[option].ids), True)
     return Row(tree_index, tuple(ids), tuple(positions), tuple(ends), tuple(reads))
+
+
+def join_rows(rows: Sequence[Row]) -> Row:
+    """Rows side by side as one; no part sees another. `tree` is the first part's."""
+    ids: list[int] = []
+    positions: list[int] = []
+    ends: list[int] = []
+    reads: list[tuple[int, int]] = []
+    for row in rows:
+        offset = len(ids)
+        ids += row.ids
+        positions += row.positions
+        ends += [end + offset for end in row.ends]
+        reads += [(at + offset, flat) for at, flat in row.reads]
+    return Row(rows[0].tree, tuple(ids), tuple(positions), tuple(ends), tuple(reads))
+
+
+def fill_rows(rows: Sequence[Row], width: int) -> list[list[Row]]:
+    """Rows in bins of at most `width` tokens (best fit, longest first); a longer row stands alone."""
+    bins: list[list[Row]] = []
+    room: list[int] = []
+    for row in sorted(rows, key=lambda row: -len(row.ids)):
+        fitting = [i for i, free in enumerate(room) if free >= len(row.ids)]
+        if fitting:
+            best = min(fitting, key=lambda i: room[i])
+            bins[best].append(row)
+            room[best] -= len(row.ids)
+        else:
+            bins.append([row])
+            room.append(width - len(row.ids))
+    return bins

@@ -1,0 +1,22 @@
+"""arc_easy: grade-school science questions. CC BY-SA 4.0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reflex.data.sources.base import Item, Source, multiple_choice
+
+
+def item(raw: Mapping[str, Any]) -> Item | None:
+    return multiple_choice(raw)
+
+
+SOURCE = Source(
+    name="arc_easy",
+    family="knowledge",
+    item=item,
+    files={"train/arc_easy_train.jsonl": "hash", "train/arc_easy_test.jsonl": "hash"},
+    
+    licence="CC BY-SA 4.0",
+)

@@ -1,0 +1,207 @@
+"""What a source is: raw rows from a file or a hub, and how one becomes questions.
+
+A raw row becomes an `Item`: one state and one or more `Ask`s about it. An ask carries every wording it may be
+put in; held-out splits always use the first (canonical) wording, the training split draws
+(reflex/data/augment.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reflex.data.jsonl import canonical, json_lines
+from reflex.data.rows import State
+from reflex.data.splits import split_of
+from reflex.errors import DataError
+
+log = logging.getLogger(__name__)
+
+SALT = "reflex-split-v1"
+FRACTIONS = {"train": 0.85, "fit": 0.08, "report": 0.07}
+OFFICIAL_TRAIN = {"train": 0.92, "fit": 0.08}
+
+Option = tuple[str, str | None]
+"""Name and description an option is shown with."""
+OptionSet = Mapping[str, Option]
+"""Label → how it is shown. For `score`, labels are "0".."n-1" and only the description is shown."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One question in all its wordings.
+
+    kind: choice, noul or score. wordings[0] and sets[0] are canonical; every set has the same labels.
+    label: the gold label, or a distribution over labels. noul labels are "true" and "false"; `negated`
+    wordings ask for the opposite (then sets are shown with the descriptions swapped). large: a taxonomy.
+    """
+
+    kind: str
+    wordings: tuple[str, ...]
+    label: str | Mapping[str, float]
+    sets: tuple[OptionSet, ...] = ()
+    negated: tuple[str, ...] = ()
+    large: bool = False
+
+    def distribution(self, labels: Iterable[str]) -> dict[str, float]:
+        if isinstance(self.label, str):
+            return {label: float(label == self.label) for label in labels}
+        total = sum(self.label.values())
+        return {label: self.label.get(label, 0.0) / total for label in labels}
+
+
+@dataclass(frozen=True)
+class Item:
+    """A state (states[0] is canonical, the others say the same in another shape) and its questions."""
+
+    id: str
+    states: tuple[State, ...]
+    asks: Mapping[str, Ask]
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class HubSet:
+    """The same rows on the Hugging Face hub. `rename` maps its fields to those of the local files."""
+
+    path: str
+    config: str | None = None
+    split: str = "train"
+    rename: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Source:
+    """files: file name below `train/` (or `mmlu/…`) → role: `hash` (split by hash), `train` (an official
+    train file: train and fit by hash), `fit`, `report`. item: one raw row → Item, or None to leave it out.
+    """
+
+    name: str
+    family: str
+    item: Callable[[Mapping[str, Any]], Item | None]
+    files: Mapping[str, str] = field(default_factory=dict)
+    hub: tuple[HubSet, ...] = ()
+    licence: str = ""
+    derive: Callable[[Callable[[str], Iterator[Mapping[str, Any]]]], Iterator[Mapping[str, Any]]] | None = None
+    """Instead of a file of its own: raw rows made from other files (given a reader of them)."""
+
+    def items(self, root: Path | None = None) -> list[tuple[str, Item]]:
+        """(split, item) of every usable row, in file order; item ids start with the source's name."""
+        root = root or data_root()
+        found = []
+        for role, raw in self._raw(root):
+            item = self.item(raw)
+            if item is None:
+                continue
+            key = item.group or canonical(item.states[0])
+            named = Item(f"{self.name}/{item.id}", item.states, item.asks, item.group)
+            found.append((split_for(role, f"{self.name}|{key}"), named))
+        if not found:
+            raise DataError(f"source {self.name}: no usable rows below {root}")
+        return found
+
+    def _raw(self, root: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        if self.derive is not None:
+            for raw in self.derive(lambda name: read_raw(root / name)):
+                yield raw.get("role", "hash"), raw
+            return
+        local = {name: role for name, role in self.files.items() if (root / name).is_file()}
+        if local:
+            for name, role in local.items():
+                for raw in read_raw(root / name):
+                    yield role, raw
+            return
+        yield from self._from_hub(root)
+
+    def _from_hub(self, root: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        if not self.hub:
+            names = ", ".join(self.files)
+            raise DataError(f"source {self.name}: none of {names} below {root}; set REFLEX_DATA")
+        try:
+            from datasets import load_dataset
+        except ImportError:
+            raise DataError(
+                f"source {self.name}: no file below {root}; set REFLEX_DATA, or pip install datasets "
+                f"to read {self.hub[0].path} from the hub"
+            ) from None
+        for each in self.hub:
+            role = {"test": "report", "validation": "fit"}.get(each.split, "hash")
+            for number, raw in enumerate(load_dataset(each.path, each.config, split=each.split)):
+                named = {each.rename.get(key, key): value for key, value in raw.items()}
+                yield role, {"id": f"{each.split}-{number}", **named}
+
+
+def data_root() -> Path:
+    """Where local rows are: REFLEX_DATA, else ../shared/data beside the repository."""
+    return Path(os.environ.get("REFLEX_DATA") or "../shared/data")
+
+
+def read_raw(path: Path) -> Iterator[Mapping[str, Any]]:
+    for _, raw in json_lines(path):
+        yield raw
+
+
+def split_for(role: str, key: str) -> str:
+    if role == "hash":
+        return split_of(key, SALT, FRACTIONS)
+    if role == "train":
+        return split_of(key, SALT, OFFICIAL_TRAIN)
+    return role
+
+
+# -- building blocks of source files ---------------------------------------------------------------
+
+
+def plain(labels: Sequence[str]) -> dict[str, Option]:
+    """Labels shown under their own name, undescribed."""
+    return {label: (label, None) for label in labels}
+
+
+def humanised(labels: Sequence[str]) -> dict[str, Option]:
+    """`card_arrival` shown as `card arrival`."""
+    return {label: (label.replace("_", " ").replace("?", ""), None) for label in labels}
+
+
+def multiple_choice(
+    raw: Mapping[str, Any],
+    *,
+    wordings: tuple[str, ...] = (
+        "Which answer is correct?",
+        "Choose the right answer to the question.",
+        "Answer the question.",
+        "Which of these options answers the question correctly?",
+        "Pick the best answer.",
+    ),
+    extra: Mapping[str, Any] | None = None,
+) -> Item | None:
+    """A question with choices: the choice itself, and "is the proposed answer correct?" on the side."""
+    choices = [str(choice).strip() for choice in raw["choices"]]
+    if len(set(choices)) != len(choices) or not all(choices):
+        return None
+    gold = choices[int(raw["label"])]
+    question = raw["question"]
+    state = {**(extra or {}), "question": question}
+    asks = {"answer": Ask("choice", wordings, gold, (plain(choices),))}
+    # One proposal per item, right or wrong by a hash of its id: no generator, no state.
+    wrong = [choice for choice in choices if choice != gold]
+    pick = split_of(str(raw["id"]), "proposal", {"right": 0.5, "wrong": 0.5})
+    place = int(split_of(str(raw["id"]), "which", {str(i): 1 / len(wrong) for i in range(len(wrong))}))
+    proposed = gold if pick == "right" else wrong[place]
+    asks["check"] = Ask(
+        "noul",
+        (
+            f"Is the proposed answer correct? Proposed answer: {proposed}",
+            f'Is "{proposed}" the correct answer to the question?',
+            f"A student answered: {proposed}. Is the student right?",
+        ),
+        "true" if proposed == gold else "false",
+        negated=(
+            f"Is the proposed answer wrong? Proposed answer: {proposed}",
+            f"A student answered: {proposed}. Is the student mistaken?",
+        ),
+    )
+    return Item(str(raw["id"]), (state, question), asks)

@@ -1,0 +1,22 @@
+"""commonsense_qa: five everyday answers. MIT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reflex.data.sources.base import Item, Source, multiple_choice
+
+
+def item(raw: Mapping[str, Any]) -> Item | None:
+    return multiple_choice(raw)
+
+
+SOURCE = Source(
+    name="commonsense_qa",
+    family="knowledge",
+    item=item,
+    files={"train/commonsense_qa_dev.jsonl": "hash"},
+    
+    licence="MIT",
+)

@@ -1,0 +1,80 @@
+"""fact_edits: claims made from an evidence sentence by rule. A number is bounded or changed, two names trade
+places, or the claim is about another passage (not enough information). Made from sentences of other sources.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from reflex.data.sources.base import Item, Source
+from reflex.data.sources.nli import pair_item
+from reflex.data.sources.sentences import numbers, reword, sentences, swap_words
+
+ABOVE = ("more than", "over", "at least", "above")
+BELOW = ("less than", "fewer than", "under", "below")
+
+
+def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
+    known = list(sentences(read))
+    for number, (passage, sentence) in enumerate(known):
+        rng = random.Random(f"fact-edits:{sentence}")
+        made: list[tuple[str | None, str]] = []
+        found = [each for each in numbers(sentence) if not (1000 <= each[2] <= 2100 or each[2] < 3)]
+        if found:
+            made += [_bounded(sentence, found, rng) for _ in range(2)]
+        elif rng.random() < 0.35:
+            made.append((swap_words(sentence, rng), "no"))
+            made.append((reword(sentence, rng), "yes"))
+            made.append((known[rng.randrange(len(known))][1], "maybe"))
+        for place, (claim, label) in enumerate(made):
+            if claim is not None and claim != sentence:
+                evidence = sentence if len(passage) > 400 or rng.random() < 0.5 else passage
+                yield {
+                    "id": f"{number}-{place}",
+                    "evidence": evidence,
+                    "claim": claim,
+                    "label": label,
+                    "group": passage,
+                }
+
+
+def _bounded(
+    sentence: str, found: list[tuple[int, int, int]], rng: random.Random
+) -> tuple[str | None, str]:
+    start, end, value = rng.choice(found)
+    supported = rng.random() < 0.5
+    factor = rng.choice((0.5, 0.8, 0.9, 0.95))
+    low, high = _round(value * factor), _round(value / factor) + 1
+    if not low < value < high:
+        return None, "yes"
+    upward = rng.random() < 0.5
+    bound = (low if supported else high) if upward else (high if supported else low)
+    phrase = f"{rng.choice(ABOVE if upward else BELOW)} {_written(bound, sentence[start:end])}"
+    if not supported and rng.random() < 0.3:
+        phrase = _written(bound, sentence[start:end])
+    return sentence[:start] + phrase + sentence[end:], "yes" if supported else "no"
+
+
+def _round(value: float) -> int:
+    step = 10 ** max(0, len(str(int(value))) - 2)
+    return int(value // step * step)
+
+
+def _written(value: int, like: str) -> str:
+    return f"{value:,}" if "," in like else str(value)
+
+
+def item(raw: Mapping[str, Any]) -> Item:
+    made = pair_item(raw["id"], raw["evidence"], raw["claim"], raw["label"])
+    return Item(made.id, made.states, made.asks, raw["group"])
+
+
+SOURCE = Source(
+    name="fact_edits",
+    family="fact",
+    item=item,
+    derive=derive,
+    licence="as the sources of the sentences",
+)

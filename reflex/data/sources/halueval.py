@@ -1,0 +1,27 @@
+"""halueval: does a model response contain made-up or false statements? MIT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reflex.data.sources.base import Ask, Item, Source
+
+WORDINGS = ("Does the response contain made-up or false information?", "Is anything in the response invented?")
+NEGATED = ("Is the response free of false information?", "Can the response be trusted?")
+
+
+def item(raw: Mapping[str, Any]) -> Item:
+    ask = Ask("noul", WORDINGS, "true" if raw["label"] else "false", negated=NEGATED)
+    state = {"query": raw["user_query"], "response": raw["response"]}
+    return Item(str(raw["id"]), (state,), {"invented": ask})
+
+
+SOURCE = Source(
+    name="halueval",
+    family="fact",
+    item=item,
+    files={"train/halueval_general.jsonl": "hash"},
+    
+    licence="MIT",
+)

@@ -1,0 +1,22 @@
+"""mmlu_pro: exam questions with up to ten answers, without any question of MMLU. MIT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reflex.data.sources.base import Item, Source, multiple_choice
+
+
+def item(raw: Mapping[str, Any]) -> Item | None:
+    return multiple_choice(raw, extra={"subject": raw["category"]})
+
+
+SOURCE = Source(
+    name="mmlu_pro",
+    family="knowledge",
+    item=item,
+    files={"train/mmlu_pro.jsonl": "hash"},
+    
+    licence="MIT",
+)

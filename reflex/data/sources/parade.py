@@ -1,0 +1,23 @@
+"""parade: pairs of definitions from computer science."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reflex.data.sources.base import Item, Source
+from reflex.data.sources.paraphrase import paraphrase_item
+
+
+def item(raw: Mapping[str, Any]) -> Item:
+    return paraphrase_item(str(raw["id"]), raw["definition_1"], raw["definition_2"], bool(raw["label"]))
+
+
+SOURCE = Source(
+    name="parade",
+    family="paraphrase",
+    item=item,
+    files={"train/parade_train.jsonl": "hash", "train/parade_test.jsonl": "hash"},
+    
+    licence="none stated",
+)

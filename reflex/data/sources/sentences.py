@@ -1,0 +1,114 @@
+"""Sentences of encyclopedia passages and news that derived sources edit, and the edits themselves."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+FILES = {
+    "train/anli_test.jsonl": ("evidence",),
+    "train/fever_symmetric_dev.jsonl": ("evidence", "claim"),
+    "train/fever_adversarial.jsonl": ("evidence",),
+    "train/mrpc_train.jsonl": ("sentence_1", "sentence_2"),
+    "train/snli_dev.jsonl": ("premise",),
+}
+_END = re.compile(r"(?<=[a-z0-9)][.!?])\s+(?=[A-Z])|(?<= \.)\s+(?=[A-Z])")
+_NUMBER = re.compile(r"(?<![\w.,#&$-])\d{1,3}(?:,\d{3})+(?![\w.,-])|(?<![\w.,#&$-])\d{1,6}(?![\w,-]|\.\d)")
+_STOP = frozenset(
+    "the a an of in on at to for and or but is was were are be been by with from as that this it its his her "
+    "their he she they which who whom whose not no has have had do does did will would can could may might "
+    "into than then there here also about after before over under between during more most less least".split()
+)
+
+
+def sentences(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[tuple[str, str]]:
+    """(passage, sentence) pairs, each sentence once, 8 to 40 words long."""
+    seen: set[str] = set()
+    for name, fields in FILES.items():
+        for raw in read(name):
+            for field in fields:
+                for sentence in _END.split(raw[field]):
+                    sentence = sentence.strip()
+                    if sentence not in seen and 8 <= len(sentence.split()) <= 40:
+                        seen.add(sentence)
+                        yield raw[field], sentence
+
+
+def swap_words(sentence: str, rng: random.Random) -> str | None:
+    """Two content words of the same shape trade places: the same words, another meaning."""
+    words = sentence.split()
+    groups: dict[str, list[int]] = {}
+    for i, word in enumerate(words):
+        bare = word.strip(".,;:()\"'")
+        if i == 0 or bare.lower() in _STOP or len(bare) < 2:
+            continue
+        shape = "number" if bare[0].isdigit() else "name" if bare[0].isupper() else bare[-2:]
+        groups.setdefault(shape, []).append(i)
+    pairs = [
+        (i, j)
+        for shape, places in groups.items()
+        for i in places
+        for j in places
+        if i + 1 < j and words[i].strip(".,") != words[j].strip(".,")
+    ]
+    if not pairs:
+        return None
+    i, j = rng.choice(pairs)
+    first, second = words[i], words[j]
+    tail_i, tail_j = _tail(first), _tail(second)
+    words[i] = second.removesuffix(tail_j) + tail_i
+    words[j] = first.removesuffix(tail_i) + tail_j
+    return " ".join(words)
+
+
+def _tail(word: str) -> str:
+    return word[len(word.rstrip(".,;:")) :]
+
+
+_FRONT = re.compile(r"^((?:In|On|At|After|Before|During|As of|Since|Until|By|For) [^,]{3,40}?) ?, (.+?)( ?\.)?$")
+_LISTED = re.compile(r"(?<![\w,] )\b([A-Z]\w+|\w+) and ([A-Z]\w+|\w+)\b")
+_SAME = (
+    (" because ", " since "), (" also ", " as well "), (" began ", " started "), (" located in ", " situated in "),
+    (" such as ", " like "), (" however ", " though "), (" big ", " large "), (" is not ", " isn't "),
+    (" was not ", " wasn't "), (" did not ", " didn't "), (" many ", " a lot of "), (" about ", " around "),
+    (" film ", " movie "), (" wrote ", " authored "), (" created ", " made "), (" near ", " close to "),
+    (" known as ", " called "), (" while ", " whereas "), (" said ", " stated "), (" two ", " 2 "),
+    (" three ", " 3 "), (" four ", " 4 "), (" first ", " 1st "), (" people ", " persons "),
+    (" bought ", " purchased "), (" over ", " more than "), (" took part ", " participated "),
+    (" last year ", " the previous year "), (" United States ", " USA "), (" used to ", " employed to "),
+)
+
+
+def reword(sentence: str, rng: random.Random) -> str | None:
+    """The same meaning in other words or another order, or None where no rule applies."""
+    found = []
+    if match := _FRONT.match(sentence):
+        front, rest, end = match.groups()
+        found.append(f"{rest} {front[0].lower()}{front[1:]}{end or ''}")
+    for match in _LISTED.finditer(sentence):
+        one, two = match.groups()
+        alike = one[0].isupper() == two[0].isupper() and one[-2:] == two[-2:] or one[0].isupper() and two[0].isupper()
+        if alike and not {one.lower(), two.lower()} & _STOP:
+            found.append(f"{sentence[: match.start()]}{two} and {one}{sentence[match.end() :]}")
+    same = sentence
+    for one, two in _SAME:
+        if one in same:
+            same = same.replace(one, two, 1)
+        elif two in same:
+            same = same.replace(two, one, 1)
+    if same != sentence:
+        found += [same, same]
+    if not found:
+        return None
+    chosen = rng.choice(found)
+    if rng.random() < 0.5:  # two rewordings at once where possible
+        for one, two in _SAME:
+            chosen = chosen.replace(one, two, 1) if one in chosen and two not in sentence else chosen
+    return chosen
+
+
+def numbers(sentence: str) -> list[tuple[int, int, int]]:
+    """(start, end, value) of the plain integers of a sentence."""
+    return [(m.start(), m.end(), int(m.group().replace(",", ""))) for m in _NUMBER.finditer(sentence)]

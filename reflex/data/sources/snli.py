@@ -1,0 +1,30 @@
+"""snli: image captions and hypotheses about them. CC BY-SA 4.0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reflex.data.sources.base import HubSet, Item, Source
+from reflex.data.sources.nli import pair_item
+
+LABELS = {"entailment": "yes", "neutral": "maybe", "contradiction": "no", 0: "yes", 1: "maybe", 2: "no"}
+
+
+def item(raw: Mapping[str, Any]) -> Item | None:
+    label = LABELS.get(raw["label"])
+    if label is None:
+        return None
+    return pair_item(
+        str(raw["id"]), raw["premise"], raw["hypothesis"], label, names=("premise", "hypothesis")
+    )
+
+
+SOURCE = Source(
+    name="snli",
+    family="nli",
+    item=item,
+    files={"train/snli_dev.jsonl": "hash"},
+    hub=(HubSet("stanfordnlp/snli"),),
+    licence="CC BY-SA 4.0",
+)

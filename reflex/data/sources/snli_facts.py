@@ -1,0 +1,24 @@
+"""snli_facts: snli pairs asked as evidence and claim, so that the answer names vary. CC BY-SA 4.0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reflex.data.sources.base import Item, Source
+from reflex.data.sources.nli import pair_item
+
+LABELS = {"entailment": "yes", "neutral": "maybe", "contradiction": "no"}
+
+
+def item(raw: Mapping[str, Any]) -> Item:
+    return pair_item(str(raw["id"]), raw["premise"], raw["hypothesis"], LABELS[raw["label"]])
+
+
+SOURCE = Source(
+    name="snli_facts",
+    family="fact",
+    item=item,
+    files={"train/snli_dev.jsonl": "hash"},
+    licence="CC BY-SA 4.0",
+)

@@ -1,0 +1,103 @@
+"""`pointer`: every option is a segment of its own below the question, and a small head scores its end.
+
+Options are blind to each other and are laid out in a canonical order (by text), whatever order the caller
+lists them in: the same tokens reach the model, so reordering options cannot change an answer. There is no
+ceiling on the number of options, and one pass is enough where label tokens need one per order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reflex.contract import Question, option_keys
+from reflex.errors import ConfigError
+from reflex.prompts.pieces import Piece
+from reflex.prompts.prompt import Branch
+
+if TYPE_CHECKING:
+    import torch
+
+    from reflex.backbones.backbone import Backbone
+    from reflex.forward.tree import Segment
+
+NAME = "pointer"
+HEADS = ("linear", "bilinear")
+
+
+@dataclass
+class Config:
+    """head: `linear` scores the option's end alone; `bilinear` adds a product with the question's end.
+    rank: width of that product. end: text behind every option, whose last token is read.
+    weights: a heads file written by training or a release; without it the head is untrained."""
+
+    head: str = "bilinear"
+    rank: int = 64
+    end: str = "\n"
+    weights: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.head not in HEADS:
+            raise ConfigError(f"readout.pointer.head={self.head}: use one of {', '.join(HEADS)}")
+        if self.rank < 1:
+            raise ConfigError(f"readout.pointer.rank={self.rank}: must be at least 1")
+
+
+class Readout:
+    """All three question types: yes/no and levels are options with their texts like any other."""
+
+    name = NAME
+
+    def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
+        from reflex.readouts.pointer_head import load_head, make_head
+
+        self.config = config
+        self.backbone = backbone
+        self.style = style
+        self.template = backbone.tokens.template
+        self.head = make_head(config, backbone.hidden_size).to(backbone.device)
+        if config.weights is not None:
+            load_head(self.head, config.weights, NAME)
+
+    def branches(
+        self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
+    ) -> list[Branch]:
+        """One branch: further orders would ask the model exactly the same tokens again."""
+        named = sorted(zip(self.style.option_texts(question), option_keys(question), strict=True))
+        end = self.config.end
+        branch = Branch(
+            question_id=question_id,
+            order=0,
+            page=0,
+            text=self.style.branch(self.template, question, (), "pointer_ask"),
+            keys=tuple(key for _, key in named),
+            options=tuple((Piece(text + end),) for text, _ in named),
+        )
+        return [branch]
+
+    def segments(self, branch: Branch, first: int) -> list[Segment]:
+        from reflex.forward.tree import Segment
+
+        encode = self.backbone.tokens.encode
+        asked = encode(branch.text)
+        found = [Segment(asked, -1, (len(asked) - 1,))]
+        for option in branch.options:
+            ids = encode(option)
+            found.append(Segment(ids, first, (len(ids) - 1,)))
+        return found
+
+    def scores(
+        self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        import torch
+
+        sizes = [len(branch.keys) for branch in branches]
+        counts = torch.tensor(sizes, device=hidden[0].device)
+        asked = torch.stack([rows[0] for rows in hidden]).float()
+        options = torch.cat([rows[1:] for rows in hidden]).float()
+        scores = self.head(options, asked.repeat_interleave(counts, dim=0))
+        return list(scores.split(sizes))
+
+    def expand(self, question: Question) -> None:
+        return None

@@ -1,0 +1,1 @@
+"""Training through the forward that evaluates and serves."""

@@ -1,0 +1,157 @@
+"""LoRA in PEFT's file format, computed with one dense product per layer.
+
+y = x (W + s·B A)ᵀ. PEFT evaluates the two thin products beside the dense one for every token, which on a
+CPU costs as much as the layer itself. Here the sum is formed once per optimiser step (`merge`) and the
+forward is the dense layer alone: also exactly what is served, where adapters are merged. The thin products
+remain in the backward pass only. W is kept in float32, so the sum is rounded once: a small update to a
+weight that is already rounded would otherwise be lost.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from reflex.errors import ConfigError
+
+PRESETS = {
+    "attention": ("q_proj", "k_proj", "v_proj", "o_proj"),
+    "mlp": ("gate_proj", "up_proj", "down_proj"),
+    "linear_attention": ("in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "in_proj_qkvz", "in_proj_ba", "out_proj"),
+}
+PRESETS["all"] = PRESETS["attention"] + PRESETS["mlp"] + PRESETS["linear_attention"]
+
+
+@dataclass
+class LoraConfig:
+    """targets: a preset (attention, mlp, linear_attention, all); scale of the update is alpha / rank."""
+
+    rank: int = 16
+    alpha: float = 32.0
+    targets: str = "all"
+
+    def __post_init__(self) -> None:
+        if self.targets not in PRESETS:
+            raise ConfigError(f"train.lora.targets={self.targets}: use one of {', '.join(PRESETS)}")
+        if self.rank < 1:
+            raise ConfigError(f"train.lora.rank={self.rank}: must be at least 1")
+
+
+class _MergedProduct(torch.autograd.Function):
+    """x W̃ᵀ with W̃ = W + s·B A given merged; gradients reach x, A and B."""
+
+    @staticmethod
+    def forward(ctx: Any, x, a, b, merged, bias, scale):  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(x, a, b, merged)
+        ctx.scale = scale
+        return torch.nn.functional.linear(x, merged, bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad):  # type: ignore[no-untyped-def]
+        x, a, b, merged = ctx.saved_tensors
+        grad_x = grad @ merged if ctx.needs_input_grad[0] else None
+        flat_x, flat_grad = x.reshape(-1, x.shape[-1]), grad.reshape(-1, grad.shape[-1])
+        a_low, b_low = a.to(x.dtype), b.to(x.dtype)
+        grad_b = ctx.scale * (flat_grad.T @ (flat_x @ a_low.T)).to(b.dtype)
+        grad_a = ctx.scale * ((flat_grad @ b_low).T @ flat_x).to(a.dtype)
+        return grad_x, grad_a, grad_b, None, None, None
+
+
+class LoraLinear(torch.nn.Module):
+    """A frozen linear layer with a trained low-rank update (A: rank × in, B: out × rank, float32)."""
+
+    def __init__(self, base: torch.nn.Linear, config: LoraConfig, generator: torch.Generator) -> None:
+        super().__init__()
+        out_features, in_features = base.weight.shape
+        self.scale = config.alpha / config.rank
+        self.bias = base.bias
+        device = base.weight.device
+        a = torch.empty(config.rank, in_features)
+        torch.nn.init.kaiming_uniform_(a, a=math.sqrt(5), generator=generator)
+        self.a = torch.nn.Parameter(a.to(device))
+        self.b = torch.nn.Parameter(torch.zeros(out_features, config.rank, device=device))
+        self.dtype = base.weight.dtype
+        self.register_buffer("base", base.weight.detach().float(), persistent=False)
+        self.register_buffer("merged", base.weight.detach().clone(), persistent=False)
+
+    @torch.no_grad()
+    def merge(self) -> None:
+        """Refresh the merged weight from A and B. Call after every change of them."""
+        base: torch.Tensor = self.base  # type: ignore[assignment]
+        self.merged.copy_(torch.addmm(base, self.b, self.a, alpha=self.scale))  # type: ignore[operator]
+
+    @property
+    def weight(self) -> torch.Tensor:
+        return self.merged  # type: ignore[return-value]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _MergedProduct.apply(x, self.a, self.b, self.merged, self.bias, self.scale)
+
+
+def add_lora(model: torch.nn.Module, config: LoraConfig, seed: int) -> list[str]:
+    """Replace the target linear layers of `model` in place; returns their module paths.
+
+    Raises ConfigError when the preset matches nothing.
+    """
+    wanted = PRESETS[config.targets]
+    found = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear) and name.rpartition(".")[2] in wanted
+    ]
+    if not found:
+        raise ConfigError(f"train.lora.targets={config.targets}: this backbone has no such layer")
+    generator = torch.Generator().manual_seed(seed)
+    for name in found:
+        parent, _, leaf = name.rpartition(".")
+        holder = model.get_submodule(parent)
+        setattr(holder, leaf, LoraLinear(getattr(holder, leaf), config, generator))
+    return found
+
+
+def lora_layers(model: torch.nn.Module) -> Iterator[tuple[str, LoraLinear]]:
+    for name, module in model.named_modules():
+        if isinstance(module, LoraLinear):
+            yield name, module
+
+
+def merge_all(model: torch.nn.Module) -> None:
+    for _, layer in lora_layers(model):
+        layer.merge()
+
+
+def save_adapter(model: torch.nn.Module, folder: Path, config: LoraConfig, base: str, dtype: torch.dtype) -> None:
+    """Write the update as a PEFT adapter (adapter_config.json, adapter_model.safetensors), files whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {}
+    targets = set()
+    for name, layer in lora_layers(model):
+        targets.add(name.rpartition(".")[2])
+        for part, value in (("lora_A", layer.a), ("lora_B", layer.b)):
+            key = f"base_model.model.{name}.{part}.weight"
+            tensors[key] = value.detach().to("cpu", dtype).contiguous()
+    description = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "r": config.rank,
+        "lora_alpha": config.alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": sorted(targets),
+        "inference_mode": True,
+    }
+    temporary = folder / "adapter_model.tmp"
+    save_file(tensors, temporary, metadata={"format": "pt"})
+    os.replace(temporary, folder / "adapter_model.safetensors")
+    text = folder / "adapter_config.tmp"
+    text.write_text(json.dumps(description, indent=1) + "\n")
+    os.replace(text, folder / "adapter_config.json")
