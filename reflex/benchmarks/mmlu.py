@@ -31,7 +31,7 @@ from reflex.data.splits import HALVES, split_of
 from reflex.errors import ConfigError, DataError
 
 NAME = "mmlu"
-SUBJECTS = 57
+TEST_ITEMS = 14042
 LICENCE = "MIT"
 HUB = HubFile("cais/mmlu", "all/test-00000-of-00001.parquet")
 QUESTION = "answer"
@@ -41,6 +41,7 @@ SHARED = "This question refers to the following information"
 NOTES = {
     "splits": "fit and report are halves of the test split, by hash of the group: test rows are "
     "relabelled by the loader so that a fit never sees what is reported",
+    "word": "exact: drawn from the whole test split; stand-in: from a part of it",
     "options": "option keys are the option texts; a repeated text gets a number",
 }
 
@@ -72,7 +73,11 @@ class MMLU:
     def load(self) -> Suite:
         """Raises DataError naming file and row, or what to set when there is no file."""
         path, where, objects = self._source()
-        rows = [to_row(place, raw, number) for number, (place, raw) in enumerate(objects)]
+        seen: Counter[str] = Counter()
+        rows = []
+        for place, raw in objects:
+            rows.append(to_row(place, raw, seen[str(raw.get("subject"))]))
+            seen[rows[-1].family] += 1
         _check_unique(rows, where)
         order = list(range(len(rows)))
         random.Random(self.seed).shuffle(order)
@@ -87,7 +92,7 @@ class MMLU:
                 "data_sha256": sha256_of(path),
                 "sources": {
                     NAME: {
-                        "word": self._word(where, len(rows)),
+                        "word": "exact" if len(rows) == TEST_ITEMS else "stand-in",
                         "reason": f"{len(drawn)} of {len(rows)} items of {where}",
                         "n": len(scored),
                         "n_asked": self.n,
@@ -120,14 +125,9 @@ class MMLU:
         path = max(found, key=lambda path: (path.stat().st_size, path.name))
         return path, path.name, local_objects(path)
 
-    def _word(self, where: str, available: int) -> str:
-        """`exact` for n items drawn from the whole test split on the hub, else `stand-in`."""
-        whole = where == str(HUB)
-        return "exact" if whole and (self.n is None or available >= self.n) else "stand-in"
-
 
 def to_row(where: str, raw: dict[str, Any], number: int) -> Row:
-    """One item. Local rows carry `id` and `label`; the hub's carry `answer` and are numbered.
+    """One item, the `number`-th of its subject. The hub's rows carry `answer` and no id.
 
     Raises DataError naming `where`.
     """
@@ -147,7 +147,7 @@ def to_row(where: str, raw: dict[str, Any], number: int) -> Row:
         instructions=f"Answer this multiple-choice question about {topic}.",
         criteria=dict.fromkeys(keys),
     )
-    identity = str(raw.get("id", f"mmlu-test-{number}"))
+    identity = str(raw.get("id", f"mmlu-test-{subject}-{number}"))
     group = identity
     if text.startswith(SHARED):
         passage = f"{subject}\n{text[:240]}"

@@ -1,0 +1,60 @@
+"""Several benchmarks as one suite, for example MMLU with S1Bench."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.utils import instantiate
+
+from reflex.benchmarks.base import Suite, check_count, limited
+from reflex.data.rows import Row
+from reflex.errors import ConfigError, DataError
+
+
+@dataclass
+class Combined:
+    """`parts`: name → a benchmark's config with its `_target_`. `limit`: the first N of each set."""
+
+    _target_: str = "reflex.benchmarks.combined.Combined"
+    name: str = "combined"
+    parts: dict[str, Any] = field(default_factory=dict)
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("benchmark.limit", self.limit)
+        if not self.parts:
+            raise ConfigError("benchmark.parts is empty; name at least one benchmark")
+
+    def load(self) -> Suite:
+        """Raises DataError when two parts hold the same item, or a part cannot be loaded."""
+        suites: dict[str, Suite] = {}
+        for name, part in self.parts.items():
+            benchmark = part if hasattr(part, "load") else instantiate(part)
+            suites[name] = benchmark.load()
+        rows: list[Row] = [row for suite in suites.values() for row in suite.rows]
+        repeated = [key for key, count in Counter(row.id for row in rows).items() if count > 1]
+        if repeated:
+            raise DataError(f"benchmark.parts: item {repeated[0]!r} is in two parts; drop one")
+        scored = limited(rows, self.limit)
+        sources: dict[str, Any] = {}
+        for suite in suites.values():
+            sources |= suite.facts.get("sources", {})
+        counts = Counter(row.source for row in scored)
+        hashes = {name: suite.facts.get("data_sha256", "") for name, suite in suites.items()}
+        facts: dict[str, Any] = {
+            "data_sha256": hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest(),
+            "sources": {name: {**each, "n": counts[name]} for name, each in sources.items()},
+            "licences": {
+                name: licence
+                for suite in suites.values()
+                for name, licence in suite.facts.get("licences", {}).items()
+            },
+            "parts": {name: suite.facts for name, suite in suites.items()},
+        }
+        if macros := [suite.facts["macro"] for suite in suites.values() if "macro" in suite.facts]:
+            facts["macro"] = macros[0]
+        return Suite(self.name, scored, facts)
