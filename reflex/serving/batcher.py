@@ -29,12 +29,16 @@ MAX_BATCH_REQUESTS = 64
 
 @dataclass(eq=False)
 class Ticket:
-    """One accepted request: slices still to run and decisions so far. Times are `time.monotonic()`."""
+    """One accepted request: slices still to run and decisions so far. Times are `time.monotonic()`.
+
+    unanswered: slices that wait or run.
+    """
 
     slices: deque[Slice]
     deadline: float
     future: Future[dict[str, Decision]]
     accepted: float
+    unanswered: int
     started: float | None = None
     largest_batch: int = 0
     decisions: dict[str, Decision] = field(default_factory=dict)
@@ -100,7 +104,7 @@ class Batcher:
 
     def submit(self, slices: Sequence[Slice], deadline: float) -> Ticket:
         """Accept a request. Raises OverloadedError when the queue is full, NotReadyError when stopping."""
-        ticket = Ticket(deque(slices), deadline, Future(), time.monotonic())
+        ticket = Ticket(deque(slices), deadline, Future(), time.monotonic(), len(slices))
         with self._wake:
             if self._stopping:
                 raise NotReadyError("the server is stopping", retry_after=5.0)
@@ -252,7 +256,8 @@ class Batcher:
         ticket.largest_batch = max(ticket.largest_batch, requests)
         ticket.decisions |= decisions
         with self._wake:
-            if not ticket.slices and not ticket.future.done():
+            ticket.unanswered -= 1
+            if not ticket.unanswered and not ticket.future.done():
                 ticket.future.set_result(ticket.decisions)
 
 

@@ -1,0 +1,175 @@
+"""Servers for the serving tests: in this process on a free loopback port, or as a real process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from reflex.build import build_decider
+from reflex.decider import Decider
+from reflex.loading import compose
+from reflex.serving.app import create_app
+from reflex.serving.auth import Keys
+from reflex.serving.config import ServeConfig
+from reflex.serving.engine import Engine
+
+REPO = Path(__file__).resolve().parent.parent
+NOUL = {"type": "noul", "instructions": "Is the customer asking for money back?"}
+CHOICE = {
+    "type": "choice",
+    "instructions": "Which team should handle this?",
+    "criteria": {"Billing": "Payments, refunds", "Technical": "Bugs", "Sales": None},
+}
+SCORE = {
+    "type": "score",
+    "instructions": "How frustrated is the customer?",
+    "criteria": ["Calm", "Frustrated", "Very angry"],
+}
+TICKET = "I was charged twice for March and the promised refund has not arrived."
+REQUEST = {
+    "model": "jev-latest",
+    "state": TICKET,
+    "questions": {"refund": NOUL, "team": CHOICE, "anger": SCORE},
+}
+
+
+def tiny_decider(*overrides: str, backbone: str = "tiny_llama") -> Decider:
+    """A random float32 backbone under the default prompt, readout and orders."""
+    base = [f"backbone={backbone}", "device.dtype=float32", "forward.reuse_tokens=256"]
+    return build_decider(compose([*base, *overrides]))
+
+
+@contextmanager
+def serving(
+    decider: Decider, keys: Sequence[str] = (), engine: Engine | None = None, **config: Any
+) -> Iterator[str]:
+    """A server around `decider` in this process; yields its base URL once it is ready."""
+    settings = ServeConfig(warm_up=False, **config)
+    engine = engine or Engine(settings, lambda: decider)
+    app = create_app(engine, settings, Keys(keys))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, port=0, host="127.0.0.1"))
+    sock = server.config.bind_socket()
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    try:
+        wait_ready(url)
+        yield url
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        sock.close()
+
+
+def wait_ready(url: str, timeout_s: float = 90.0) -> None:
+    """Poll /ready until it answers 200."""
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        try:
+            if urllib.request.urlopen(f"{url}/ready", timeout=5).status == 200:
+                return
+        except OSError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError(f"{url} did not get ready in {timeout_s} s")
+
+
+class ServerProcess:
+    """`python -m reflex.serve` as a real process on a port of its own choosing."""
+
+    def __init__(self, *arguments: str, env: dict[str, str] | None = None, wait: bool = True) -> None:
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "reflex.serve", "serve.port=0", *arguments],
+            cwd=REPO,
+            env={**os.environ, **(env or {})},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        self._listening = threading.Event()
+        self.url = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        if not self._listening.wait(60):
+            self.kill()
+            raise AssertionError("no socket:\n" + "\n".join(self.lines[-20:]))
+        if wait:
+            wait_ready(self.url)
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line.rstrip())
+            found = re.search(r"listening on (http://[\d.]+:\d+)", line)
+            if found:
+                self.url = found[1]
+                self._listening.set()
+
+    def terminate(self, timeout_s: float = 60.0) -> int:
+        """SIGTERM and wait; the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL and wait."""
+        self.process.kill()
+        self.process.wait(30)
+
+    def __enter__(self) -> ServerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+
+def post(
+    url: str, body: Any, path: str = "/v1/systemone", **headers: str
+) -> tuple[int, Any, dict[str, str]]:
+    """(status, parsed JSON, headers) of a POST; `body` is bytes or JSON-able."""
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    fixed = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(
+        url + path, raw, {"content-type": "application/json", **fixed}, method="POST"
+    )
+    return _call(request)
+
+
+def get(url: str, path: str, **headers: str) -> tuple[int, Any, dict[str, str]]:
+    """(status, parsed JSON or text, headers) of a GET."""
+    fixed = {name.replace("_", "-"): value for name, value in headers.items()}
+    return _call(urllib.request.Request(url + path, headers=fixed))
+
+
+def _call(request: urllib.request.Request) -> tuple[int, Any, dict[str, str]]:
+    try:
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            status, raw, found = reply.status, reply.read(), reply.headers
+    except urllib.error.HTTPError as error:
+        status, raw, found = error.code, error.read(), error.headers
+    kind = found.get("content-type", "")
+    value = json.loads(raw) if kind.startswith("application/json") else raw.decode()
+    return status, value, {name.lower(): value for name, value in found.items()}
+
+
+def numbers(answers: dict[str, Any]) -> list[float]:
+    """Every probability of a response's answers, in order."""
+    found: list[float] = []
+    for answer in answers.values():
+        found += [answer["noul"]] if answer["type"] == "noul" else answer["probabilities"].values()
+    return found
