@@ -96,12 +96,13 @@ def _collect(chunks: Iterator[bytes], max_bytes: int) -> bytes:
 def _zstd(raw: bytes, step: int = 1 << 16) -> Iterator[bytes]:
     # max_window_size bounds what a hostile frame header can make the decoder allocate.
     decoder = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+    announced = zstandard.frame_content_size(raw)  # -1 where the frame does not say
+    produced = 0
     with decoder.stream_reader(raw, read_across_frames=True) as reader:
-        produced = False
         while chunk := reader.read(step):
-            produced = True
+            produced += len(chunk)
             yield chunk
-    if raw and not produced and zstandard.frame_content_size(raw) != 0:
+    if produced < announced or (announced < 0 and not produced):
         raise EOFError("truncated")
 
 
