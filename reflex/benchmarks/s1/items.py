@@ -87,8 +87,8 @@ def hub_items(definition: Definition) -> list[Item]:
             items += [_item(definition, each, where, raw) for each in read(raw, number)]
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise DataError(
-                f"{where}: not in the form this subset is read from ({error!r}); pin an older "
-                "revision of the upstream, or use REFLEX_DATA"
+                f"{where}: not in the form this subset is read from ({error!r}); "
+                "the upstream has changed: take the rows from REFLEX_DATA"
             ) from None
     return items
 
