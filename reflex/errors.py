@@ -54,6 +54,10 @@ class ContaminationError(DataError):
     """Benchmark data offered as training or calibration data."""
 
 
+class TrainingError(ReflexError):
+    """A training run that cannot start, continue or be trusted: wrong checkpoint, non-finite loss."""
+
+
 class CalibrationError(ReflexError):
     """A calibration that cannot be fitted or does not belong to this run."""
 

@@ -9,41 +9,14 @@ weight that is already rounded would otherwise be lost.
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
 from reflex.errors import ConfigError
-
-PRESETS = {
-    "attention": ("q_proj", "k_proj", "v_proj", "o_proj"),
-    "mlp": ("gate_proj", "up_proj", "down_proj"),
-    "linear_attention": ("in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "in_proj_qkvz", "in_proj_ba", "out_proj"),
-}
-PRESETS["all"] = PRESETS["attention"] + PRESETS["mlp"] + PRESETS["linear_attention"]
-
-
-@dataclass
-class LoraConfig:
-    """targets: a preset (attention, mlp, linear_attention, all); scale of the update is alpha / rank."""
-
-    rank: int = 16
-    alpha: float = 32.0
-    targets: str = "all"
-
-    def __post_init__(self) -> None:
-        if self.targets not in PRESETS:
-            raise ConfigError(f"train.lora.targets={self.targets}: use one of {', '.join(PRESETS)}")
-        if self.rank < 1:
-            raise ConfigError(f"train.lora.rank={self.rank}: must be at least 1")
-
+from reflex.training.lora_config import PRESETS, LoraConfig
 
 class _MergedProduct(torch.autograd.Function):
     """x W̃ᵀ with W̃ = W + s·B A given merged; gradients reach x, A and B."""
@@ -126,32 +99,3 @@ def lora_layers(model: torch.nn.Module) -> Iterator[tuple[str, LoraLinear]]:
 def merge_all(model: torch.nn.Module) -> None:
     for _, layer in lora_layers(model):
         layer.merge()
-
-
-def save_adapter(model: torch.nn.Module, folder: Path, config: LoraConfig, base: str, dtype: torch.dtype) -> None:
-    """Write the update as a PEFT adapter (adapter_config.json, adapter_model.safetensors), files whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tensors = {}
-    targets = set()
-    for name, layer in lora_layers(model):
-        targets.add(name.rpartition(".")[2])
-        for part, value in (("lora_A", layer.a), ("lora_B", layer.b)):
-            key = f"base_model.model.{name}.{part}.weight"
-            tensors[key] = value.detach().to("cpu", dtype).contiguous()
-    description = {
-        "peft_type": "LORA",
-        "task_type": "CAUSAL_LM",
-        "base_model_name_or_path": base,
-        "r": config.rank,
-        "lora_alpha": config.alpha,
-        "lora_dropout": 0.0,
-        "bias": "none",
-        "target_modules": sorted(targets),
-        "inference_mode": True,
-    }
-    temporary = folder / "adapter_model.tmp"
-    save_file(tensors, temporary, metadata={"format": "pt"})
-    os.replace(temporary, folder / "adapter_model.safetensors")
-    text = folder / "adapter_config.tmp"
-    text.write_text(json.dumps(description, indent=1) + "\n")
-    os.replace(text, folder / "adapter_config.json")

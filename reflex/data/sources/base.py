@@ -180,7 +180,7 @@ def multiple_choice(
 ) -> Item | None:
     """A question with choices: the choice itself, and "is the proposed answer correct?" on the side."""
     choices = [str(choice).strip() for choice in raw["choices"]]
-    if len(set(choices)) != len(choices) or not all(choices):
+    if len(set(choices)) != len(choices) or not all(choices) or len(choices) < 2:
         return None
     gold = choices[int(raw["label"])]
     question = raw["question"]

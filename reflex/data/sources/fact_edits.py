@@ -18,6 +18,11 @@ BELOW = ("less than", "fewer than", "under", "below")
 
 def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
     known = list(sentences(read))
+    by_name: dict[str, list[int]] = {}
+    for number, (_, sentence) in enumerate(known):
+        for word in sentence.split()[1:]:
+            if word[0].isupper() and word.isalpha():
+                by_name.setdefault(word, []).append(number)
     for number, (passage, sentence) in enumerate(known):
         rng = random.Random(f"fact-edits:{sentence}")
         made: list[tuple[str | None, str]] = []
@@ -27,7 +32,7 @@ def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mappi
         elif rng.random() < 0.35:
             made.append((swap_words(sentence, rng), "no"))
             made.append((reword(sentence, rng), "yes"))
-            made.append((known[rng.randrange(len(known))][1], "maybe"))
+            made.append((_unrelated(passage, sentence, known, by_name, rng), "maybe"))
         for place, (claim, label) in enumerate(made):
             if claim is not None and claim != sentence:
                 evidence = sentence if len(passage) > 400 or rng.random() < 0.5 else passage
@@ -38,6 +43,20 @@ def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mappi
                     "label": label,
                     "group": passage,
                 }
+
+
+def _unrelated(
+    passage: str,
+    sentence: str,
+    known: list[tuple[str, str]],
+    by_name: dict[str, list[int]],
+    rng: random.Random,
+) -> str | None:
+    """A sentence of another passage, mostly one that shares a name with this sentence."""
+    names = [word for word in sentence.split()[1:] if word in by_name]
+    pool = by_name[rng.choice(names)] if names and rng.random() < 0.8 else range(len(known))
+    other, claim = known[rng.choice(pool)]
+    return claim if other != passage and claim not in passage else None
 
 
 def _bounded(

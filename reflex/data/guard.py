@@ -1,0 +1,46 @@
+"""The benchmark texts found on this machine, and which training items share text with them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from reflex.data.jsonl import json_lines
+from reflex.data.overlap import Index
+from reflex.data.sources.base import data_root
+
+log = logging.getLogger(__name__)
+
+BENCHMARK_FILES = ("s1bench/*.jsonl", "mmlu/test*.jsonl")
+NOT_TEXT = frozenset({"id", "label", "answer", "split", "subject", "choices", "locale", "title"})
+"""Fields that are no evidence of overlap: a subject or a one-word answer occurs everywhere."""
+
+
+def overlapping_ids(states: Mapping[str, Any], root: Path | None = None) -> set[str]:
+    """Ids of the states that share a text, a sentence or an 8-gram with a benchmark row."""
+    index = benchmark_index((root or data_root()).resolve())
+    if index is None:
+        return set()
+    return {name for name, state in states.items() if index.reason(state)}
+
+
+@cache
+def benchmark_index(root: Path) -> Index | None:
+    """The index over all benchmark rows below `root`; None (and a warning) when there are none."""
+    files = [path for pattern in BENCHMARK_FILES for path in sorted(root.glob(pattern))]
+    if not files:
+        log.warning(
+            "no benchmark rows below %s: names are checked, overlapping rows are not (set REFLEX_DATA)",
+            root,
+        )
+        return None
+    return Index(_states(files))
+
+
+def _states(files: list[Path]) -> Iterator[dict[str, Any]]:
+    for path in files:
+        for _, raw in json_lines(path):
+            yield {key: value for key, value in raw.items() if key not in NOT_TEXT}

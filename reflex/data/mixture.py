@@ -1,0 +1,237 @@
+"""A mixture: how many rows of each source the training split holds, and the rows themselves.
+
+Items are split by hash before anything is mixed. A source's items are drawn in hash order, again and again
+when more rows are wanted than it has; every row's wording is drawn from its own id. Nothing here uses a
+shared generator, so the same config gives the same rows everywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reflex.data.augment import ADJACENT, AugmentConfig, canonical_row, training_row
+from reflex.data.contamination import assert_clean
+from reflex.data.guard import overlapping_ids
+from reflex.data.jsonl import canonical
+from reflex.data.rows import Row
+from reflex.data.sources import Item, source
+from reflex.data.splits import hash_order
+from reflex.errors import ConfigError, DataError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class MixtureConfig:
+    """rows: training rows. sources: names, or name → weight within its group (1 = equal).
+    large_share: share of sources with large taxonomies; the rest is divided over question types (equally,
+    or by type_shares), then by weight.
+    max_chars: items with a longer state are left out (never cut). allow: see contamination.assert_clean.
+    """
+
+    _target_: str = "reflex.data.mixture.MixtureConfig"
+    name: str = "???"
+    rows: int = 20000
+    sources: dict[str, float] = field(default_factory=dict)
+    large_share: float = 0.25
+    type_shares: dict[str, float] = field(default_factory=dict)
+    max_chars: int = 4000
+    fit_per_source: int = 150
+    seed: int = 0
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    allow: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise ConfigError(f"mixture.rows={self.rows}: must be at least 1")
+        if not 0 <= self.large_share <= 1:
+            raise ConfigError(f"mixture.large_share={self.large_share}: must be in 0..1")
+        if not self.sources:
+            raise ConfigError("mixture.sources: name at least one source")
+        for name, weight in self.sources.items():
+            if weight <= 0:
+                raise ConfigError(f"mixture.sources.{name}={weight}: must be above 0")
+        assert_clean(mixture_names(self.sources), self.allow)
+
+
+def mixture_names(sources: Mapping[str, float]) -> list[str]:
+    """Every name a mixture's data is known by: sources, their files and hub repositories."""
+    found: list[str] = []
+    for name in sources:
+        each = source(name)
+        found += [name, *each.files, *(hub.path for hub in each.hub)]
+    return found
+
+
+@dataclass(frozen=True)
+class Pool:
+    """One source's usable items by split; what was left out and why."""
+
+    name: str
+    family: str
+    kind: str
+    large: bool
+    items: Mapping[str, Sequence[Item]]
+    too_long: int
+    overlapping: int = 0
+
+
+@dataclass(frozen=True)
+class Mixture:
+    config: MixtureConfig
+    pools: Mapping[str, Pool]
+    shares: Mapping[str, float]
+
+    def train_rows(self) -> list[Row]:
+        """All training rows in training order."""
+        counts = apportion(self.shares, self.config.rows)
+        rows = [row for name, count in counts.items() for row in self._draw(self.pools[name], count)]
+        return hash_order(rows, lambda row: row.id, f"order:{self.config.seed}")
+
+    def _draw(self, pool: Pool, count: int) -> list[Row]:
+        items = pool.items["train"]
+        donors = [
+            other.items["train"]
+            for other in self.pools.values()
+            if other.family not in ADJACENT[pool.family]
+        ]
+        spare = [item for items in donors for item in items[:200]]
+        rows: list[Row] = []
+        epoch = 0
+        while len(rows) < count:
+            salt = f"epoch:{self.config.seed}:{epoch}"
+            for item in hash_order(items, lambda item: item.id, salt)[: count - len(rows)]:
+                row_id = f"{item.id}#{self.config.seed}.{epoch}"
+                rows.append(
+                    training_row(item, row_id, pool.name, pool.family, self.config.augment, spare)
+                )
+            epoch += 1
+        return rows
+
+    def held_out(self, split: str, per_source: int | None = None) -> list[Row]:
+        """Canonical rows of `fit` (with varied numbers of options) or `report`."""
+        rows = []
+        for pool in self.pools.values():
+            items = hash_order(pool.items[split], lambda item: item.id, f"held-out:{split}")
+            for item in items[:per_source]:
+                rows.append(
+                    canonical_row(item, pool.name, pool.family, split, vary=split == "fit")
+                )
+        return rows
+
+    def facts(self) -> dict[str, Any]:
+        """JSON-able description: shares, rows, oversampling, what was left out."""
+        counts = apportion(self.shares, self.config.rows)
+        return {
+            "name": self.config.name,
+            "seed": self.config.seed,
+            "sources": {
+                name: {
+                    "family": pool.family,
+                    "share": round(self.shares[name], 6),
+                    "rows": counts[name],
+                    "items": {split: len(items) for split, items in pool.items.items()},
+                    "times_seen": round(counts[name] / len(pool.items["train"]), 3),
+                    "too_long": pool.too_long,
+                    "overlapping": pool.overlapping,
+                    "licence": source(name).licence,
+                }
+                for name, pool in self.pools.items()
+            },
+        }
+
+
+def load_mixture(config: MixtureConfig, root: Path | None = None) -> Mixture:
+    """Read the sources, drop what overlaps with benchmarks, check coverage. Raises DataError."""
+    assert_clean(mixture_names(config.sources), config.allow)
+    pools = {name: _pool(name, config, root) for name in sorted(config.sources)}
+    for pool in pools.values():
+        check_coverage(pool)
+    return Mixture(config, pools, shares(config, pools))
+
+
+def _pool(name: str, config: MixtureConfig, root: Path | None) -> Pool:
+    each = source(name)
+    splits: dict[str, list[Item]] = {"train": [], "fit": [], "report": []}
+    too_long = 0
+    found = each.items(root)
+    overlapping = overlapping_ids({item.id: item.states[0] for _, item in found}, root)
+    for split, item in found:
+        if item.id in overlapping:
+            continue
+        if len(canonical(item.states[0])) > config.max_chars:
+            too_long += 1
+        else:
+            splits[split].append(item)
+    first = next(iter(found[0][1].asks.values()))
+    return Pool(name, each.family, first.kind, first.large, splits, too_long, len(overlapping))
+
+
+def check_coverage(pool: Pool) -> None:
+    """Every label seen anywhere is seen in training, and every label offered is seen at all.
+
+    Applies to questions with a fixed label set (multiple choice has none). Raises DataError.
+    """
+    offered: dict[str, set[str]] = {}
+    seen: dict[str, Counter[str]] = {}
+    fixed: dict[str, set[tuple[str, ...]]] = {}
+    for split, items in pool.items.items():
+        for item in items:
+            for name, ask in item.asks.items():
+                labels = tuple(ask.sets[0]) if ask.sets and ask.sets[0] else ("true", "false")
+                fixed.setdefault(name, set()).add(labels)
+                offered.setdefault(name, set()).update(labels)
+                for label, p in ask.distribution(labels).items():
+                    if p > 0:
+                        seen.setdefault(f"{name}/{split}", Counter())[label] += 1
+    for name, labels in offered.items():
+        if len(fixed[name]) > 1:
+            continue
+        train = set(seen.get(f"{name}/train", ()))
+        observed = set().union(*(seen.get(f"{name}/{split}", ()) for split in pool.items))
+        if missing := sorted(observed - train):
+            raise DataError(
+                f"source {pool.name}: label {missing[0]!r} of {name} is never trained but scored; "
+                "use more rows of the source"
+            )
+        if missing := sorted(labels - observed):
+            raise DataError(
+                f"source {pool.name}: {name} offers {missing[0]!r}, which no row has as its answer; "
+                "use more rows of the source"
+            )
+
+
+def shares(config: MixtureConfig, pools: Mapping[str, Pool]) -> dict[str, float]:
+    """Share of every source in the training rows; sums to 1."""
+    groups: dict[str, dict[str, float]] = {}
+    for name, pool in pools.items():
+        group = "large" if pool.large else pool.kind
+        groups.setdefault(group, {})[name] = config.sources[name]
+    types = sorted(set(groups) - {"large"})
+    large = config.large_share if "large" in groups else 0.0
+    if not types:
+        large = 1.0
+    weights = {kind: config.type_shares.get(kind, 1.0) for kind in types}
+    found = {}
+    for group, members in groups.items():
+        whole = large
+        if group != "large":
+            whole = (1 - large) * weights[group] / sum(weights.values())
+        total = sum(members.values())
+        found.update({name: whole * weight / total for name, weight in members.items()})
+    return found
+
+
+def apportion(shares: Mapping[str, float], total: int) -> dict[str, int]:
+    """Whole numbers proportional to shares that sum to `total` (largest remainders)."""
+    exact = {name: share * total for name, share in shares.items()}
+    counts = {name: int(value) for name, value in exact.items()}
+    left = total - sum(counts.values())
+    for name in sorted(exact, key=lambda name: (counts[name] - exact[name], name))[:left]:
+        counts[name] += 1
+    return counts

@@ -1,0 +1,217 @@
+"""`task=train`: a mixture through the one forward, to an adapter and heads in the run's folder.
+
+    python -m reflex.run task=train mixture=embedded readout=pointer
+    python -m reflex.run experiment=embedded_release
+
+The same command continues a run that was stopped, wherever it was stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import filelock
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from reflex.errors import ConfigError
+from reflex.tasks.identity import run_identity
+
+if TYPE_CHECKING:
+    from reflex.data.mixture import Mixture
+    from reflex.model import DecisionModel
+    from reflex.training.config import TrainConfig
+    from reflex.training.module import TrainingModule
+
+log = logging.getLogger(__name__)
+
+RESULT = "training.json"
+NOT_IDENTITY = ("fresh", "checkpoint_minutes", "keep", "log_steps")
+"""Settings of `train` that do not change what is trained."""
+
+
+@dataclass
+class Train:
+    """Config and task in one; what varies is in the `mixture`, `train` and `trainer` groups."""
+
+    _target_: str = "reflex.tasks.train.Train"
+    name: str = "train"
+
+    def run(self, cfg: DictConfig) -> int:
+        """Train, or continue, or report that it is done. Raises ReflexError for what a user can mend."""
+        folder, identity = run_folder(cfg)
+        folder.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder / ".lock"):
+            config = train_config(cfg)
+            if config.fresh:
+                set_aside(folder)
+            if (folder / RESULT).is_file():
+                log.info("already trained: %s (train.fresh=true trains again)", folder)
+                return 0
+            return self._run(cfg, folder, identity)
+
+    def _run(self, cfg: DictConfig, folder: Path, identity: Any) -> int:
+        from reflex.build import to_object
+        from reflex.tracking.wandb_run import wandb_run
+
+        module, mixture = build_training(cfg)
+        write_json(folder / "config.json", OmegaConf.to_container(cfg, resolve=True))
+        write_json(folder / "mixture.json", mixture.facts())
+        log.info(
+            "%d rows, %d steps, %d tokens -> %s",
+            len(module.rows), len(module.plan.steps), module.plan.total_tokens, folder,
+        )  # fmt: skip
+        started = time.perf_counter()
+        with wandb_run(to_object(cfg.tracker), identity, folder) as tracker:
+            fit(module, cfg, folder, tracker.logger)
+        if module.step < len(module.plan.steps):
+            raise KeyboardInterrupt  # Lightning swallows the first one; the command must not look done
+        save_result(module, cfg, folder, time.perf_counter() - started)
+        print(f"trained: {folder}")
+        return 0
+
+
+def train_config(cfg: DictConfig) -> TrainConfig:
+    """The `train` group. Raises ConfigError when it or the mixture was not chosen."""
+    if cfg.get("mixture") is None:
+        raise ConfigError("mixture: choose what to train on, e.g. mixture=embedded")
+    if cfg.get("train") is None:
+        raise ConfigError("train: choose how to train, e.g. train=lora")
+    config: TrainConfig = OmegaConf.to_object(cfg.train)  # type: ignore[assignment]
+    return config
+
+
+def run_folder(cfg: DictConfig) -> tuple[Path, Any]:
+    """Where this configuration trains: the same folder whenever it is started."""
+    from reflex.backbones.dtype import resolve_dtype
+    from reflex.backbones.locate import locate
+    from reflex.build import to_object
+
+    config = asdict(train_config(cfg))
+    files = locate(to_object(cfg.backbone))
+    facts = {
+        "weights": files.weights_sha256,
+        "adapter": files.adapter_sha256,
+        "dtype": resolve_dtype(to_object(cfg.device)),
+        "prompt": instantiate(cfg.prompt).fingerprint(),
+        "mixture": OmegaConf.to_container(cfg.mixture, resolve=True),
+        "train": {key: value for key, value in config.items() if key not in NOT_IDENTITY},
+    }
+    identity = run_identity(cfg, facts)
+    return Path(cfg.runs_dir) / identity.hash[:16], identity
+
+
+def set_aside(folder: Path) -> None:
+    """Move what an earlier run left into `<folder>.old-N`."""
+    left = [path for path in folder.iterdir() if path.name != ".lock"]
+    if not left:
+        return
+    number = 1
+    while (old := folder.with_name(f"{folder.name}.old-{number}")).exists():
+        number += 1
+    old.mkdir()
+    for path in left:
+        path.rename(old / path.name)
+    log.info("the earlier run is in %s", old)
+
+
+def build_training(cfg: DictConfig) -> tuple[TrainingModule, Mixture]:
+    """Model with its trained parts, rows, plan: everything `fit` needs."""
+    from lightning import seed_everything
+
+    from reflex.build import build_model
+    from reflex.data.mixture import load_mixture
+    from reflex.training.batches import plan_steps
+    from reflex.training.module import TrainingModule, compile_rows, prepare
+
+    config = train_config(cfg)
+    mixture = load_mixture(OmegaConf.to_object(cfg.mixture))  # type: ignore[arg-type]
+    seed_everything(cfg.seed, verbose=False)
+    model: DecisionModel = build_model(cfg)
+    prepare(model, config, cfg.seed)
+    rows = mixture.train_rows()
+    compiled = compile_rows(model, rows)
+    packable = model.backbone.facts.packable and model.engine.config.strategy != "flat"
+    sizes = [
+        each.tree.unique_tokens + (0 if packable else each.tree.reread_tokens) for each in compiled
+    ]
+    plan = plan_steps(
+        sizes,
+        config.step_tokens,
+        config.micro_tokens,
+        max_tokens=config.max_tokens,
+        bucket_steps=None if packable else config.bucket_steps,
+    )
+    return TrainingModule(model, rows, compiled, plan, config), mixture
+
+
+def fit(module: TrainingModule, cfg: DictConfig, folder: Path, logger: Any = None) -> None:
+    """Run the planned steps that are still to do."""
+    import lightning
+
+    from reflex.training.progress import Checkpoints, Progress
+
+    extra = OmegaConf.to_container(cfg.trainer, resolve=True) if cfg.get("trainer") else {}
+    assert isinstance(extra, dict)
+    extra.pop("_target_", None)
+    callbacks = [
+        Checkpoints(folder / "checkpoints", module.config),
+        Progress(folder, module.config),
+    ]
+    trainer = lightning.Trainer(
+        accelerator={"cuda": "gpu"}.get(cfg.device.name, cfg.device.name),
+        logger=logger or False,
+        callbacks=callbacks,
+        max_epochs=1,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        log_every_n_steps=module.config.log_steps,
+        default_root_dir=folder,
+        **{str(key): value for key, value in extra.items()},
+    )
+    trainer.fit(module)
+
+
+def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: float) -> None:
+    """Adapter, heads and `training.json`, which is written last: its presence means done."""
+    from reflex.training.save import save_adapter, save_heads
+
+    config = module.config
+    adapter = None
+    if config.method == "lora":
+        save_adapter(module.model.backbone.model, folder / "adapter", config.lora, cfg.backbone.path)
+        adapter = "adapter"
+    elif config.method == "full":
+        module.model.backbone.model.save_pretrained(folder / "backbone")
+        module.model.backbone.tokenizer.save_pretrained(folder / "backbone")
+    heads = save_heads(module.model, folder / "heads.safetensors")
+    facts = module.model.backbone.facts
+    write_json(
+        folder / RESULT,
+        {
+            "backbone": asdict(facts),
+            "adapter": adapter,
+            "heads": heads,
+            "steps": len(module.plan.steps),
+            "rows": len({i for step in module.plan.steps for micro in step for i in micro}),
+            "tokens": module.plan.total_tokens,
+            "plan_sha256": module.plan.fingerprint(),
+            "prompt": module.model.style.fingerprint(),
+            "last": module.last,
+            "wall_s_of_last_start": round(wall_s, 1),
+        },
+    )
+
+
+def write_json(path: Path, value: Any) -> None:
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,72 @@
+"""Checkpoints: trained weights, optimiser, schedule, step and random states; whole or not there at all."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"step-(\d+)\.pt$")
+
+
+def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -> Path:
+    """Write `step-<n>.pt` and remove all but the `keep` newest. `state` gets the random states added."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"step-{step:07d}.pt"
+    temporary = folder / f"{path.name}.{os.getpid()}.tmp"
+    with temporary.open("wb") as file:
+        torch.save({**state, "step": step, "random": random_states()}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    for old in checkpoints(folder)[keep:]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Finished checkpoints, newest first by step number (never by file time)."""
+    found = [path for path in folder.glob("step-*.pt") if _NAME.search(path.name)]
+    return sorted(found, key=lambda path: -int(_NAME.search(path.name).group(1)))  # type: ignore[union-attr]
+
+
+def load_newest(folder: Path) -> dict[str, Any] | None:
+    """The newest checkpoint that can be read, or None; unreadable and partial ones are named and skipped."""
+    for partial in sorted(folder.glob("*.tmp")):
+        log.warning("%s: a partial checkpoint is ignored", partial)
+        partial.unlink(missing_ok=True)
+    for path in checkpoints(folder):
+        try:
+            state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=False)
+        except Exception as error:  # a torn file fails in a dozen ways; all mean the same here
+            log.warning("%s: cannot be read (%s); an older one is used", path, type(error).__name__)
+            continue
+        return state
+    return None
+
+
+def random_states() -> dict[str, Any]:
+    states: dict[str, Any] = {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state_all()
+    return states
+
+
+def restore_random(states: dict[str, Any]) -> None:
+    random.setstate(states["python"])
+    np.random.set_state(states["numpy"])
+    torch.set_rng_state(states["torch"])
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(states["cuda"])

@@ -1,0 +1,56 @@
+"""How a model is trained. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reflex.errors import ConfigError
+from reflex.training.lora_config import LoraConfig
+from reflex.training.loss_config import LossConfig
+
+METHODS = ("lora", "full", "head")
+SCHEDULES = ("cosine", "linear")
+
+
+@dataclass
+class TrainConfig:
+    """method: `lora`, `full` (all weights) or `head` (the readout's head alone).
+
+    lr, head_lr: peak rates of the backbone's update and of the heads (AdamW). warmup: share of the steps.
+    step_tokens: unique tokens of one optimiser step. micro_tokens: of one forward and backward, which
+    bounds memory. max_tokens: stop the plan after this many tokens (null: all rows of the mixture).
+    checkpoint_minutes: at most this much work is lost. keep: checkpoints kept. fresh: set an old run aside.
+    """
+
+    _target_: str = "reflex.training.config.TrainConfig"
+    method: str = "lora"
+    lora: LoraConfig = field(default_factory=LoraConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    lr: float = 5e-4
+    head_lr: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: str = "cosine"
+    warmup: float = 0.05
+    clip: float = 1.0
+    step_tokens: int = 3072
+    micro_tokens: int = 1536
+    max_tokens: int | None = None
+    bucket_steps: int = 16
+    gradient_checkpointing: bool = False
+    checkpoint_minutes: float = 4.0
+    keep: int = 2
+    log_steps: int = 10
+    fresh: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ConfigError(f"train.method={self.method}: use one of {', '.join(METHODS)}")
+        if self.schedule not in SCHEDULES:
+            raise ConfigError(f"train.schedule={self.schedule}: use one of {', '.join(SCHEDULES)}")
+        for name in ("step_tokens", "micro_tokens", "keep", "log_steps", "bucket_steps"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
+        if not 0 <= self.warmup < 1:
+            raise ConfigError(f"train.warmup={self.warmup}: a share of the steps, in 0..1")
+        if self.lr <= 0 or self.head_lr <= 0:
+            raise ConfigError("train.lr and train.head_lr must be above 0")

@@ -1,0 +1,26 @@
+"""The terms of the training loss. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reflex.errors import ConfigError
+
+
+@dataclass
+class LossConfig:
+    """Weights of the terms. `nll` cross-entropy; `brier` Σ(p−t)² over options (0..2); for `score` questions
+    only: `rps` ranked probability score, `ordinal` expected squared distance of levels, both in 0..1."""
+
+    nll: float = 1.0
+    brier: float = 0.0
+    rps: float = 0.0
+    ordinal: float = 0.0
+
+    def __post_init__(self) -> None:
+        values = vars(self)
+        for name, value in values.items():
+            if value < 0:
+                raise ConfigError(f"train.loss.{name}={value}: must not be negative")
+        if not any(values.values()):
+            raise ConfigError("train.loss: every term has weight 0; give one a weight")

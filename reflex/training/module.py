@@ -1,0 +1,188 @@
+"""The Lightning module: planned steps through `DecisionModel.forward`, the loss, the optimiser."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import lightning
+import torch
+
+from reflex.data.rows import Row
+from reflex.errors import TrainingError
+from reflex.model import Compiled, DecisionModel
+from reflex.training.batches import Plan, request_of
+from reflex.training.config import TrainConfig
+from reflex.training.lora import add_lora, lora_layers, merge_all
+from reflex.training.losses import question_losses
+
+
+def prepare(model: DecisionModel, config: TrainConfig, seed: int) -> None:
+    """Put the trained parts in place: adapter, heads or everything; the rest stays frozen."""
+    model.requires_grad_(False)
+    if config.method == "lora":
+        add_lora(model.backbone.model, config.lora, seed)
+    elif config.method == "full":
+        model.backbone.model.float().requires_grad_(True)
+    for head in model.heads.values():
+        head.requires_grad_(True)
+    if config.gradient_checkpointing:
+        model.backbone.model.gradient_checkpointing_enable({"use_reentrant": False})
+        model.backbone.model.train()
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise TrainingError("train.method=head: the readouts in use have no head; use lora")
+
+
+def trainable(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+class TrainingModule(lightning.LightningModule):
+    """One `training_step` is one optimiser step over planned micro-batches (manual optimisation).
+
+    The loss is the mean over the step's questions, however they are divided into micro-batches.
+    """
+
+    def __init__(
+        self,
+        model: DecisionModel,
+        rows: Sequence[Row],
+        compiled: Sequence[Compiled],
+        plan: Plan,
+        config: TrainConfig,
+    ) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.model = model
+        self.rows = rows
+        self.compiled = compiled
+        self.plan = plan
+        self.config = config
+        self.step = 0
+        self.last: dict[str, float] = {}
+
+    # -- what Lightning asks for ---------------------------------------------------------------
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        heads = {f"model.heads.{name}" for name, _ in self.model.heads.named_parameters()}
+        named = trainable(self)
+        groups = [
+            {"params": [p for n, p in named.items() if n not in heads], "lr": self.config.lr},
+            {"params": [p for n, p in named.items() if n in heads], "lr": self.config.head_lr},
+        ]
+        optimiser = torch.optim.AdamW(
+            [group for group in groups if group["params"]], weight_decay=self.config.weight_decay
+        )
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimiser, lambda step: rate(step, len(self.plan.steps), self.config)
+        )
+        return {"optimizer": optimiser, "lr_scheduler": schedule}
+
+    def train_dataloader(self) -> Any:
+        return torch.utils.data.DataLoader(
+            _Remaining(self), batch_size=None, num_workers=0, collate_fn=lambda step: step
+        )
+
+    def training_step(self, step: int, index: int) -> None:
+        optimiser = self.optimizers()
+        schedule = self.lr_schedulers()
+        optimiser.zero_grad()  # type: ignore[union-attr]
+        loss = self.accumulate(self.plan.steps[step])
+        parameters = list(trainable(self).values())
+        norm = torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)
+        if not math.isfinite(float(norm)):
+            raise TrainingError(f"step {step}: gradient is not finite; {self._rows_of(step)}")
+        optimiser.step()  # type: ignore[union-attr]
+        schedule.step()  # type: ignore[union-attr,call-arg]
+        merge_all(self.model)
+        self.step = step + 1
+        self.last = {"loss": loss, "grad_norm": float(norm), "lr": schedule.get_last_lr()[0]}  # type: ignore[union-attr]
+
+    # -- the loss ------------------------------------------------------------------------------
+
+    def accumulate(self, micros: Sequence[Sequence[int]]) -> float:
+        """Gradients of the step's mean loss; returns that loss."""
+        questions = sum(len(self.rows[i].questions) for micro in micros for i in micro)
+        total = 0.0
+        for micro in micros:
+            losses = self.losses(micro)
+            loss = losses.sum() / questions
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                names = ", ".join(self.rows[i].id for i in micro)
+                raise TrainingError(f"step {self.step}: the loss is {value}; rows: {names}")
+            self.manual_backward(loss)
+            total += value
+        return total
+
+    def losses(self, indices: Sequence[int]) -> torch.Tensor:
+        """One loss per question of these rows, in order."""
+        output = self.model([self.compiled[i] for i in indices])
+        scored, targets = [], []
+        for i, scores in zip(indices, output.scores, strict=True):
+            for name in self.rows[i].questions:
+                scored.append(scores[name])
+                targets.append(self.rows[i].labels[name])
+        return question_losses(scored, targets, self.config.loss)
+
+    def _rows_of(self, step: int) -> str:
+        names = [self.rows[i].id for micro in self.plan.steps[step] for i in micro]
+        return f"rows: {', '.join(names)}"
+
+    # -- resume --------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Everything a checkpoint holds beside step and random states."""
+        return {
+            "plan": self.plan.fingerprint(),
+            "weights": {name: p.detach().clone() for name, p in trainable(self).items()},
+            "optimiser": self.trainer.optimizers[0].state_dict(),
+            "schedule": self.trainer.lr_scheduler_configs[0].scheduler.state_dict(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a checkpoint. Raises TrainingError when it belongs to other data or settings."""
+        if state["plan"] != self.plan.fingerprint():
+            raise TrainingError(
+                "the checkpoint belongs to another plan of rows; start anew with train.fresh=true"
+            )
+        own = trainable(self)
+        if set(own) != set(state["weights"]):
+            raise TrainingError("the checkpoint holds other weights; start anew with train.fresh=true")
+        with torch.no_grad():
+            for name, parameter in own.items():
+                parameter.copy_(state["weights"][name])
+        self.trainer.optimizers[0].load_state_dict(state["optimiser"])
+        self.trainer.lr_scheduler_configs[0].scheduler.load_state_dict(state["schedule"])
+        self.step = state["step"]
+        merge_all(self.model)
+
+
+class _Remaining(torch.utils.data.IterableDataset):
+    """Numbers of the steps that are still to do."""
+
+    def __init__(self, module: TrainingModule) -> None:
+        self.module = module
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.module.step, len(self.module.plan.steps)))
+
+
+def rate(step: int, steps: int, config: TrainConfig) -> float:
+    """Factor on the peak rate: linear warm-up, then down to 0 at the last step."""
+    warm = max(1, round(steps * config.warmup))
+    if step < warm:
+        return (step + 1) / warm
+    done = (step - warm) / max(1, steps - warm)
+    if config.schedule == "linear":
+        return max(0.0, 1 - done)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def compile_rows(model: DecisionModel, rows: Sequence[Row]) -> list[Compiled]:
+    """Every row as a tree, tokenised once."""
+    return [model.compile(request_of(row)) for row in rows]
+
+
+__all__ = ["TrainingModule", "compile_rows", "lora_layers", "prepare", "rate", "trainable"]
