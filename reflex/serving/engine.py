@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from reflex.contract import Request, parse_request
-from reflex.errors import NotReadyError, ReflexError
+from reflex.errors import ConfigError, NotReadyError, ReflexError
 from reflex.serving.batcher import Batcher, BatchStats, Ticket
 from reflex.serving.config import ServeConfig
 from reflex.serving.slices import Slice, cut
@@ -120,11 +120,11 @@ class Engine:
         from reflex.serving.disk_cache import DiskCache, TieredStateCache
 
         forward = decider.model.engine
-        disk = DiskCache(
-            Path(self.config.disk_cache_dir).expanduser(),
-            state_namespace(decider),
-            self.config.disk_cache_mb << 20,
-        )
+        folder = Path(self.config.disk_cache_dir).expanduser()
+        try:
+            disk = DiskCache(folder, state_namespace(decider), self.config.disk_cache_mb << 20)
+        except OSError as error:
+            raise ConfigError(f"serve.disk_cache_dir={folder}: {error.strerror}") from None
         forward.cache = TieredStateCache(
             forward.config.state_cache_mb << 20, disk, decider.model.backbone
         )

@@ -1,0 +1,144 @@
+"""What `run=` means: record, manifest, command line on top, and refusal of what was not measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from reflex.build import build_decider, to_object
+from reflex.errors import BackboneError, ConfigError, RecordError
+from reflex.loading import compose
+from reflex.serving.config import ServeConfig
+from reflex.serving.source import checked, resolve
+from reflex.tracking.record import RunRecord
+
+BASE = ["backbone=tiny_llama", "device.dtype=float32", "orders=two"]
+
+
+def record_of(*overrides: str, **changes: Any) -> RunRecord:
+    cfg = compose([*BASE, *overrides])
+    decider = build_decider(cfg)
+    facts = decider.model.backbone.facts
+    values: dict[str, Any] = {
+        "hash": hashlib.sha256(" ".join(overrides).encode()).hexdigest(),
+        "group": "g",
+        "name": "orders=two",
+        "config": OmegaConf.to_container(cfg, resolve=True),
+        "status": "finished",
+        "backbone": {
+            "weights_sha256": facts.weights_sha256,
+            "adapter_sha256": facts.adapter_sha256,
+        },
+        "prompt_hash": decider.model.style.fingerprint(),
+        "started": "2026-01-01T00:00:00+00:00",
+        "finished": "2026-01-01T00:00:01+00:00",
+    }
+    return RunRecord(**{**values, **changes})
+
+
+def write_record(folder: Path, record: RunRecord) -> None:
+    """The record alone: what is served needs no predictions."""
+    folder.mkdir(parents=True)
+    (folder / "record.json").write_text(record.to_json())
+
+
+@pytest.fixture
+def run(tmp_runs: Path) -> RunRecord:
+    record = record_of()
+    write_record(tmp_runs / record.hash[:16], record)
+    return record
+
+
+def test_straight_from_configuration() -> None:
+    cfg, run = resolve([*BASE, "serve.port=1234"])
+    config: ServeConfig = to_object(cfg.serve)
+    assert (config.port, cfg.orders.permutations) == (1234, 2)
+    assert cfg.forward.reuse_tokens == config.reuse_tokens
+    assert run.source.run is None
+    assert run.expected == {}
+
+
+@pytest.mark.parametrize("digits", [8, 16, 64])
+def test_a_recorded_run_by_hash(run: RunRecord, digits: int) -> None:
+    cfg, served = resolve([f"run={run.hash[:digits]}"] if digits <= 16 else [f"run={run.hash[:16]}"])
+    assert served.source.run == run.hash
+    assert cfg.backbone.name == "tiny_llama"
+    assert cfg.orders.permutations == 2
+    decider = checked(build_decider(cfg), served)
+    request = {"state": "x", "questions": {"q": {"type": "noul", "instructions": "?"}}}
+    own = build_decider(compose(BASE)).answer(request)
+    assert decider.answer(request).answers == own.answers
+
+
+def test_the_command_line_wins(run: RunRecord, tmp_runs: Path) -> None:
+    folder = str(tmp_runs / run.hash[:16])
+    cfg, _ = resolve([f"run={folder}", "orders=four"])
+    assert cfg.orders.permutations == 4
+    cfg, _ = resolve([f"run={folder}", "orders=one"])  # also where it is the default
+    assert cfg.orders.permutations == 1
+    cfg, _ = resolve([f"run={folder}", "orders.permute_score=false"])
+    assert (cfg.orders.permutations, cfg.orders.permute_score) == (2, False)
+    cfg, served = resolve([f"run={folder}", "backbone.seed=3"])
+    assert (cfg.backbone.path, cfg.backbone.seed) == ("llama", 3)
+    assert "weights_sha256" not in served.expected
+    assert served.expected["prompt_hash"] == run.prompt_hash
+
+
+def test_other_weights_than_measured_are_refused(tmp_runs: Path) -> None:
+    record = record_of(backbone={"weights_sha256": "0" * 64, "adapter_sha256": None})
+    write_record(tmp_runs / "aa", record)
+    cfg, served = resolve(["run=aa"])
+    with pytest.raises(BackboneError, match="weights_sha256.*not served"):
+        checked(build_decider(cfg), served)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run=nothing"], "neither a folder"),
+        (["run=stable"], "task=gate"),
+        (["orders=two", "--port"], "key=value"),
+    ],
+)
+def test_what_does_not_exist_is_one_line(
+    arguments: list[str], says: str, tmp_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((RecordError, ConfigError), match=says) as caught:
+        resolve(arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_failed_run_is_not_served(tmp_runs: Path) -> None:
+    write_record(tmp_runs / "bb", record_of(status="failed", error="no memory"))
+    with pytest.raises(RecordError, match="no memory"):
+        resolve(["run=bb"])
+
+
+def test_stable_reads_the_manifest_and_its_hashes(
+    run: RunRecord, tmp_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "releases" / "first"
+    write_record(folder, run)
+    sha256 = hashlib.sha256((folder / "record.json").read_bytes()).hexdigest()
+    hashes = {"record_sha256": sha256, "weights_sha256": run.backbone["weights_sha256"]}
+    manifest = tmp_path / "releases" / "stable.json"
+    entry = {"path": "releases/first", "hashes": hashes}
+    manifest.write_text(json.dumps({"laptop": entry}))
+    monkeypatch.chdir(tmp_path)
+    cfg, served = resolve(["run=stable"])
+    assert served.source.run == run.hash
+    assert served.expected["weights_sha256"] == run.backbone["weights_sha256"]
+    assert resolve(["run=first"])[1].source.run == run.hash
+    with pytest.raises(RecordError, match="profile=gpu"):
+        resolve(["run=stable", "profile=gpu"])
+    manifest.write_text(
+        json.dumps({"laptop": {**entry, "hashes": {**hashes, "record_sha256": "0" * 64}}})
+    )
+    with pytest.raises(RecordError, match="not served"):
+        resolve(["run=stable"])
