@@ -146,19 +146,19 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert not path.exists(), f"{block.title} exists: the recipe would replace it"
         path.write_text(block.text)
     rows = [{"id": f"t{i}", **TICKET} for i in range(6)]
-    (root / "tickets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (root / "inbox.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return root
 
 
 def test_the_recipes_need_no_registration(extended: Path) -> None:
     assert {Path(block.title).suffix for block in recipe_files()} == {".py", ".yaml"}
-    done = call(extended, "-m", "reflex.run", "--cfg", "job", "prompt=quoted", "benchmark=tickets")
+    done = call(extended, "-m", "reflex.run", "--cfg", "job", "prompt=quoted", "benchmark=inbox")
     cfg = OmegaConf.create(done.stdout)
     assert cfg.prompt.name == "quoted"
     assert cfg.benchmark == {
-        "_target_": "reflex.benchmarks.tickets.Tickets",
-        "name": "tickets",
-        "path": "tickets.jsonl",
+        "_target_": "reflex.benchmarks.inbox.Inbox",
+        "name": "inbox",
+        "path": "inbox.jsonl",
         "limit": None,
     }
 
