@@ -173,12 +173,9 @@ class DecisionModel(torch.nn.Module):
 
 
 TYPES = ("choice", "noul", "score")
-ALIASES = {"letters": "label_tokens"}
-"""Other names of readouts: `readout.noul=letters` beside `rating` and `yesno`."""
 
 
 def _readout(config: Any, name: str, backbone: Backbone, style: Any) -> Readout:
-    name = ALIASES.get(name, name)
     own = getattr(config, name, None)
     if own is None:
         raise ConfigError(f"readout={name}: no such readout in reflex/readouts/")

@@ -228,10 +228,11 @@ def test_yesno_adds_up_spellings() -> None:
 
 def test_letters_is_the_lettered_pair() -> None:
     request = ask("It rained.", q=IS_IT)
-    by_alias = decider(noul="letters").decide([request])[0]["q"]
-    by_name = decider(noul="label_tokens").decide([request])[0]["q"]
-    assert by_alias == by_name
-    assert by_alias.readout == "label_tokens"
+    letters = decider(noul="letters").decide([request])[0]["q"]
+    labels = decider(noul="label_tokens").decide([request])[0]["q"]
+    assert letters.scores == labels.scores
+    assert letters.probabilities == labels.probabilities
+    assert letters.readout == "letters"
 
 
 @pytest.mark.parametrize("name", ["rating", "yesno"])

@@ -132,6 +132,17 @@ def fit(
     )
 
 
+def report_error(frame: pd.DataFrame, found: Calibration) -> dict[str, Any]:
+    """NLL and ECE of rows it was not fitted on: `raw` and `fitted`."""
+    adjusted = None if found.prior is None else _adjusted(frame, found.prior)
+    names = zip(frame["type"], frame["readout"], frame["keys"])
+    temperature_n = np.array([found.temperature(t, r, len(keys))[0] for t, r, keys in names])
+    return {
+        "raw": _error(pack(frame), np.ones(len(frame))),
+        "fitted": _error(pack(frame, adjusted), temperature_n),
+    }
+
+
 def compare_weightings(bucket: Bucket) -> dict[str, Any]:
     """Leave-one-family-out NLL and ECE of the row- and the family-weighted fit, and which one is chosen.
 

@@ -193,5 +193,6 @@ def _shown(fitted_on: Mapping[str, Any], here: Mapping[str, Any], key: str) -> s
             if _at(fitted_on, "backbone.name") == _at(here, "backbone.name")
             else "backbone.name"
         )
-    before, now = (str(_at(facts, key))[:60] for facts in (fitted_on, here))
+    length = 12 if key.endswith(("sha256", "hash")) else 60
+    before, now = (str(_at(facts, key))[:length] for facts in (fitted_on, here))
     return f"{before}, here {now}"

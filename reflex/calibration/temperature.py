@@ -24,7 +24,8 @@ class Temperature:
     """buckets: rule of `reflex.calibration.buckets`; `none` fits no temperature (a prior alone).
     weighting: `rows`, `families`, or `transfer` (whichever carries over better to a family left out).
     min_rows: a bucket with fewer rows uses its parent.
-    prior: position prior, `none`, `permuted` or `content_free`; prior_strength: how much of it is taken out.
+    prior: position prior, `none`, `permuted` or `content_free`; prior_strength: how much of it is taken out;
+    prior_questions: distinct questions that are asked of content-free states, at most.
     path, force: a calibration file, and whether to use one that was fitted for something else."""
 
     _target_: str = "reflex.calibration.temperature.Temperature"
@@ -34,6 +35,7 @@ class Temperature:
     min_rows: int = 50
     prior: str = "none"
     prior_strength: float = 1.0
+    prior_questions: int = 200
     path: str | None = None
     force: bool = False
 
@@ -45,8 +47,9 @@ class Temperature:
         ):
             if value not in known:
                 raise ConfigError(f"calibration.{key}={value}: use one of {', '.join(known)}")
-        if self.min_rows < 1:
-            raise ConfigError(f"calibration.min_rows={self.min_rows}: must be at least 1")
+        for key, count in (("min_rows", self.min_rows), ("prior_questions", self.prior_questions)):
+            if count < 1:
+                raise ConfigError(f"calibration.{key}={count}: must be at least 1")
 
     @property
     def fits(self) -> bool:

@@ -1,0 +1,151 @@
+"""`task=calibrate calibration=transfer [task.from_run=RUN]`: fit a calibration and write its file.
+
+It is fitted on the recorded raw scores of a run's rows of split `fit`, so the model is not asked twice;
+without `task.from_run` the configured cell is evaluated (or found) first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from reflex.errors import CalibrationError, ConfigError, RecordError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from reflex.calibration.fitted import Calibration
+
+RULES = ("global", "type", "type_readout", "type_readout_band", "transfer", "position_prior")
+
+
+@dataclass
+class Calibrate:
+    """from_run: a recorded run, by folder, hash or prefix. path: where the file goes (default: beside the run)."""
+
+    _target_: str = "reflex.tasks.calibrate.Calibrate"
+    name: str = "calibrate"
+    from_run: str | None = None
+    path: str | None = None
+
+    def run(self, cfg: DictConfig) -> int:
+        """Prints what was fitted and how it carries over; the last line names the file."""
+        from reflex.calibration.fit import report_error
+        from reflex.calibration.fitted import identity
+        from reflex.data.contamination import assert_clean
+        from reflex.tracking.files import write_atomic
+        from reflex.tracking.record import json_text, read_record
+
+        calibration = instantiate(cfg.calibration)
+        if not calibration.fits:
+            raise ConfigError(
+                f"calibration={calibration.name}: nothing to fit; use one of {', '.join(RULES)} "
+                "(without calibration.path)"
+            )
+        folder = self._folder(cfg)
+        record = read_record(folder)
+        fit_rows, measured = run_frames(folder)
+        if not len(fit_rows):
+            splits = ", ".join(sorted(set(measured["split"])))
+            raise CalibrationError(
+                f"run {folder.name}: no rows of split fit (only {splits}); evaluate a suite that has some "
+                "(benchmark.split=fit or all)"
+            )
+        assert_clean(set(fit_rows["source"]))
+        of = {
+            "run": record.hash,
+            "suite": record.data.get("suite"),
+            "data_sha256": record.data.get("sha256"),
+            "items_sha256": record.data.get("items_sha256"),
+            **identity(
+                record.backbone,
+                record.prompt_hash,
+                record.config["readout"],
+                record.config["orders"],
+            ),
+        }
+        found: Calibration = calibration.fit(fit_rows, of, self._content_free(calibration, folder))
+        if len(measured):
+            found.errors["report"] = report_error(measured, found)
+        path = Path(self.path) if self.path else folder / f"calibration-{calibration.name}.json"
+        write_atomic(path, json_text(found.to_json()).encode())
+        print("\n".join(told(found)))
+        print(f"calibration: {path}")
+        return 0
+
+    def _folder(self, cfg: DictConfig) -> Path:
+        from reflex.loading import run_folder
+        from reflex.tasks.evaluate import Evaluate
+
+        if self.from_run is not None:
+            return run_folder(self.from_run, Path(cfg.runs_dir))
+        cell = cfg.copy()
+        OmegaConf.set_struct(cell, False)
+        cell.calibration = {"_target_": "reflex.calibration.none.NoCalibration", "name": "none"}
+        evaluate = Evaluate()
+        cell.task = OmegaConf.structured(evaluate)
+        _, _, folder = evaluate.prepare(cell)
+        if evaluate.run(cell):
+            raise RecordError(f"{folder}: the cell to calibrate failed; see its record.json")
+        return folder
+
+    def _content_free(self, calibration: Any, folder: Path) -> pd.DataFrame | None:
+        if calibration.prior != "content_free":
+            return None
+        from reflex.build import build_uncalibrated
+        from reflex.loading import recorded_config
+        from reflex.tasks.evaluate import Evaluate
+        from reflex.tasks.fitting import read_content_free
+
+        cfg = recorded_config(folder)
+        rows = instantiate(cfg.benchmark).load().rows
+        decider = build_uncalibrated(cfg)
+        return read_content_free(cfg, calibration, decider, rows, Evaluate().batch_tokens)
+
+
+def run_frames(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(rows of split `fit`, the others) of a recorded run."""
+    from reflex.calibration.fit import SPLIT
+    from reflex.tasks.fitting import FIT_PREDICTIONS
+    from reflex.tracking.predictions import read_predictions
+
+    frame = read_predictions(folder)
+    if (folder / FIT_PREDICTIONS).is_file():
+        return read_predictions(folder / FIT_PREDICTIONS), frame
+    of_fit = frame["split"] == SPLIT
+    return frame[of_fit], frame[~of_fit]
+
+
+def told(found: Calibration) -> Iterator[str]:
+    """The calibration as lines of text."""
+    yield f"{'bucket':34} {'T':>8} {'n':>6} {'NLL at 1':>9} {'NLL':>7}  weighting"
+    for bucket, detail in found.details.items():
+        yield (
+            f"{bucket:34} {detail['temperature']:8.3f} {detail['n']:6d} {detail['nll_raw']:9.4f} "
+            f"{detail['nll']:7.4f}  {detail['weighting']}"
+        )
+    for bucket, fallback in found.fallbacks.items():
+        yield f"{bucket:34} uses {fallback['to']}: {fallback['why']}"
+    names = {
+        "raw": "before",
+        "fitted": "after, same rows",
+        "in_family": "after, other rows of the same families",
+        "left_out": "after, a family it was not fitted on",
+    }
+    for key, name in names.items():
+        if key in found.errors:
+            yield _error_line(name, found.errors[key])
+    for key, error in found.errors.get("report", {}).items():
+        yield _error_line(f"measured rows, {'before' if key == 'raw' else 'after'}", error)
+    for warning in found.warnings:
+        yield f"warning: {warning}"
+
+
+def _error_line(name: str, error: dict[str, Any]) -> str:
+    ece = error["ece_15"]
+    return f"{name:40} NLL {error['nll']:.4f}  ECE-15 {'–' if ece is None else f'{ece:.4f}'}  n {error['n']}"
