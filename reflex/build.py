@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from hydra.utils import instantiate
@@ -25,11 +26,23 @@ def build_backbone(cfg: DictConfig) -> Backbone:
     from reflex.backbones.backbone import load_backbone
 
     device = to_object(cfg.device)
-    if device.threads is not None:
-        import torch
-
-        torch.set_num_threads(device.threads)
+    _set_threads(device.threads)
     return load_backbone(to_object(cfg.backbone), device)
+
+
+_threads: int | None = None
+"""torch's own number of threads, once a cell has asked for another one."""
+
+
+def _set_threads(wanted: int | None) -> None:
+    """`device.threads` of this cell; without one, what torch had before another cell changed it."""
+    global _threads
+    if wanted is None and _threads is None:
+        return
+    import torch
+
+    _threads = _threads or torch.get_num_threads()
+    torch.set_num_threads(wanted or _threads)
 
 
 def build_model(cfg: DictConfig, backbone: Backbone | None = None) -> DecisionModel:
@@ -47,11 +60,81 @@ def build_model(cfg: DictConfig, backbone: Backbone | None = None) -> DecisionMo
 
 
 def build_decider(cfg: DictConfig, backbone: Backbone | None = None) -> Decider:
-    """Model and calibration of `cfg`, ready to answer."""
+    """Model and calibration of `cfg`, ready to answer.
+
+    Raises CalibrationError for a calibration that is not fitted yet or belongs to something else.
+    """
     from reflex.decider import Decider
 
-    calibrator = instantiate(cfg.calibration)
-    return Decider(build_model(cfg, backbone), calibrator, cfg.backbone.name)
+    calibration = instantiate(cfg.calibration)
+    if calibration.fits:
+        calibration.load({})  # raises, before any weights are read
+    model = build_model(cfg, backbone)
+    calibrator = calibration.load(calibration_identity(cfg, model))
+    return Decider(model, calibrator, cfg.backbone.name)
+
+
+def build_uncalibrated(cfg: DictConfig, backbone: Backbone | None = None) -> Decider:
+    """The model of `cfg` at temperature 1, whatever its calibration: what a fit starts from."""
+    from reflex.calibration.none import NoCalibration
+    from reflex.decider import Decider
+
+    return Decider(build_model(cfg, backbone), NoCalibration(), cfg.backbone.name)
+
+
+def calibration_identity(cfg: DictConfig, model: DecisionModel) -> dict[str, Any]:
+    """What a calibration of this model belongs to (see reflex.calibration.fitted)."""
+    from dataclasses import asdict
+
+    from reflex.calibration.fitted import identity
+
+    readout, orders = (OmegaConf.to_container(cfg[group]) for group in ("readout", "orders"))
+    return identity(
+        asdict(model.backbone.facts),
+        model.style.fingerprint(),
+        readout,  # type: ignore[arg-type]
+        orders,  # type: ignore[arg-type]
+    )
+
+
+def check_config(cfg: DictConfig) -> None:
+    """Raise ConfigError naming the key for what composing could not refuse; cheap, loads nothing.
+
+    That is a key added with `+` that no schema has, a value still `???`, and a value that a group's own
+    checks refuse.
+    """
+    from reflex.config import RootConfig
+    from reflex.prompts.orders import check_orders
+
+    unknown = _unknown_key(cfg, RootConfig)
+    if unknown:
+        raise ConfigError(f"{unknown}: no such key; remove it from the command line")
+    check_complete(cfg)
+    check_orders(to_object(cfg.orders))
+    for group in ("backbone", "device", "readout", "forward", "tracker"):
+        to_object(cfg[group])
+    for kind in ("choice", "noul", "score"):
+        if cfg.readout[kind] not in cfg.readout:
+            known = [name for name in cfg.readout if isinstance(cfg.readout[name], DictConfig)]
+            raise ConfigError(
+                f"readout.{kind}={cfg.readout[kind]}: no such readout; use one of {', '.join(known)}"
+            )
+    for group in ("prompt", "calibration", "benchmark"):
+        instantiate(cfg[group])
+
+
+def _unknown_key(node: DictConfig, schema: type) -> str | None:
+    """The first key below `node` that its dataclass does not have."""
+    for key in node:
+        if key not in {field.name for field in dataclasses.fields(schema)}:
+            return str(node._get_full_key(key))
+        if OmegaConf.is_missing(node, key) or not OmegaConf.is_dict(node[key]):
+            continue
+        kind = OmegaConf.get_type(node[key])
+        unknown = _unknown_key(node[key], kind) if dataclasses.is_dataclass(kind) else None
+        if unknown:
+            return unknown
+    return None
 
 
 def check_complete(cfg: DictConfig) -> None:

@@ -27,6 +27,8 @@ ROOMS = {
     "benchmark": "reflex.benchmarks",
     "calibration": "reflex.calibration",
     "task": "reflex.tasks",
+    "mixture": "reflex.data",
+    "train": "reflex.training",
 }
 """Config group → room whose modules provide its schemas."""
 
@@ -48,7 +50,10 @@ class VerdictConfig:
 
 @dataclass
 class RootConfig:
-    """The whole run. `experiment` and `debug` files change these keys and nothing else."""
+    """The whole run. `experiment` and `debug` files change these keys and nothing else.
+
+    `a`, `b`: recorded runs that `task=compare` compares.
+    """
 
     backbone: Any = MISSING
     device: Any = MISSING
@@ -60,11 +65,16 @@ class RootConfig:
     task: Any = MISSING
     tracker: Any = MISSING
     serve: Any = None
+    mixture: Any = None
+    train: Any = None
+    trainer: Any = None
     forward: ForwardConfig = field(default_factory=ForwardConfig)
     verdict: VerdictConfig | None = None
     seed: int = 0
     force: bool = False
     smoke: bool = False
+    a: str | None = None
+    b: Any = None
     runs_dir: str = "${oc.env:REFLEX_RUNS,runs}"
     results_dir: str = "results"
 

@@ -1,95 +1,85 @@
 """`python -m reflex.run`: compose a configuration, do its task, record, tell.
 
-    python -m reflex.run experiment=order_averaging          the sweep an experiment describes
-    python -m reflex.run orders=two benchmark.limit=20       one cell
-    python -m reflex.run task=equivalence backbone=tiny_qwen3
-    python -m reflex.run --help                              every axis and its values
+python -m reflex.run experiment=order_averaging          the sweep an experiment describes
+python -m reflex.run orders=two benchmark.limit=20       one cell
+python -m reflex.run task=equivalence backbone=tiny_qwen3
+python -m reflex.run --help                              every axis and its values
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
 from hydra.types import RunMode
-from hydra.utils import instantiate
+from hydra.utils import get_class, instantiate
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
-from reflex.build import check_complete
+from reflex.build import check_config
 from reflex.config import conf_dir, register
-from reflex.errors import ReflexError
+from reflex.messages import USER_ERRORS, one_line, say
 from reflex.tasks import outcome
-
-log = logging.getLogger("reflex")
+from reflex.tasks.identity import Sweep
+from reflex.tasks.smoke import shrink
 
 
 def cell(cfg: DictConfig) -> None:
     """One cell of a sweep, or the only one. Never lets an error stop the cells after it."""
     try:
-        check_complete(cfg)
+        shrink(cfg)
+        check_config(cfg)
         if instantiate(cfg.task).run(cfg):
             outcome.fail()
-    except (ReflexError, HydraException, OmegaConfBaseException) as error:
+    except Exception as error:
         outcome.fail()
-        log.error("error: %s", one_line(error))
+        say(error, "error: ")
         if HydraConfig.get().mode is RunMode.MULTIRUN:
-            from reflex.tasks.evaluate import record_failure
-
-            record_failure(cfg, error)
+            _record_failure(cfg, error)
 
 
-def one_line(error: BaseException) -> str:
-    """An error as one line naming file and key. Hydra nests its causes: the innermost knows the key."""
-    parts: list[str] = []
-    cause: BaseException | None = error
-    while cause is not None:
-        text = _first_lines([line.strip() for line in str(cause).splitlines() if line.strip()])
-        if text and not any(text in part for part in parts):
-            parts.append(text)
-        cause = cause.__cause__
-    return ": ".join(parts) or type(error).__name__
+def _record_failure(cfg: DictConfig, error: Exception) -> None:
+    """Leave the failed cell's record; a disk that is full for this one too must not stop the sweep."""
+    try:
+        record = getattr(get_class(cfg.task._target_), "failed", None)
+        if record is not None:
+            record(instantiate(cfg.task), cfg, error)
+    except Exception as second:
+        say(second, "error: the failure could not be recorded: ")
 
 
-def _first_lines(lines: list[str]) -> str:
-    """The line that says what is wrong, with the key or the valid options that Hydra puts below it."""
-    if not lines:
-        return ""
-    text = lines[0].rstrip(":.")
-    if lines[0].endswith(":") and len(lines) > 1:
-        text = f"{text}: {lines[1]}"
-    for before, line in zip(lines, lines[1:], strict=False):
-        if line.startswith("full_key:"):
-            text += f" ({line.removeprefix('full_key:').strip()})"
-        if before.startswith("Available options in"):
-            options = [word for word in line.split() if not word.endswith("_schema")]
-            text += f"; available: {', '.join(options)}"
-    return text
-
-
-def main() -> None:
-    """Entry point; exit status 1 when anything failed."""
+def main() -> int:
+    """Entry point; returns the exit status, 1 when anything failed."""
     if {"-h", "--help"} & set(sys.argv[1:]):
         from reflex.usage import print_help
 
         print_help()
-        return
+        return 0
+    # Hydra reads nothing behind a flag that stands between overrides.
+    sys.argv[1:] = sorted(sys.argv[1:], key=lambda word: word not in ("-m", "--multirun"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us, and we print them as one line
+    outcome.reset()
     register()
     run = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(cell)
     try:
         run()
-    except (HydraException, OmegaConfBaseException, ReflexError, YAMLError) as error:
-        sys.exit(f"error: {one_line(error)}")
+    except (*USER_ERRORS, OSError) as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
-        sys.exit("interrupted: finished cells are recorded; the same command continues with the rest")
-    sys.exit(outcome.status)
+        words = (
+            "interrupted: what is finished is recorded; the same command continues with the rest"
+        )
+        print(words, file=sys.stderr)
+        return 130
+    finally:
+        Sweep.forget()
+    return outcome.status
 
 
 if __name__ == "__main__":
-    main()
+    # The module's own name: launchers then pickle `cell` by reference, not piece by piece.
+    from reflex.run import main as run_main
+
+    sys.exit(run_main())

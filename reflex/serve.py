@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from omegaconf.errors import OmegaConfBaseException
 
     from reflex.errors import ReflexError
-    from reflex.run import one_line
+    from reflex.messages import one_line
 
     show = "--cfg" in given
     try:

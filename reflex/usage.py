@@ -27,9 +27,11 @@ def print_help() -> None:
         if folder.name in HIDDEN:
             continue
         print(f"{folder.name}")
-        for file in sorted(folder.glob("*.yaml")):
+        files = sorted(folder.glob("*.yaml"))
+        width = max((len(file.stem) for file in files), default=0)
+        for file in files:
             mark = "*" if defaults.get(folder.name) == file.stem else " "
-            print(f"  {mark} {file.stem:<18} {_summary(file)}".rstrip())
+            print(f"  {mark} {file.stem:<{width}}  {_summary(file)}".rstrip())
     print("\n* default. A misspelt key or a wrong type is refused. Results: results/README.md")
 
 

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import lightning.pytorch as pl
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ class ItemProgress(pl.Callback):
             TextColumn("{task.fields[rate]:.1f} items/s"),
             TimeRemainingColumn(),
             transient=True,
+            console=Console(stderr=True),  # standard output is for results
         )
 
     def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -47,7 +49,12 @@ class ItemProgress(pl.Callback):
             log.info("%d/%d items, %.1f items/s, %.0f s left", self.done, self.total, rate, left)
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.progress.stop()
+        self._stop()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        self.progress.stop()
+        self._stop()
+
+    def _stop(self) -> None:
+        # Stopping what never started would print an empty line.
+        if self.progress.live.is_started:
+            self.progress.stop()

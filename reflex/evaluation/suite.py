@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,13 +123,30 @@ def run_suite(
         enable_model_summary=False,
         enable_checkpointing=False,
     )
-    trainer.test(module, datamodule=data, verbose=False)
+    count = lambda _, __, output: module.strategies.update(output.strategies)  # noqa: E731
+    hook = decider.model.register_forward_hook(count)
+    try:
+        with interruptible():
+            trainer.test(module, datamodule=data, verbose=False)
+    finally:
+        hook.remove()
     frame = pd.DataFrame(
         prediction
         for i, row in enumerate(rows)
         for prediction in _predictions(row, module.decisions[i])
     )
-    return SuiteResult(frame, data.unique_tokens, module.seconds)
+    return SuiteResult(frame, data.unique_tokens, module.seconds, dict(module.strategies))
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C stays KeyboardInterrupt: Lightning makes it exit(1) and leaves the signal ignored."""
+    try:
+        yield
+    except SystemExit:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        raise KeyboardInterrupt from None
 
 
 def _predictions(row: Row, decisions: dict[str, Decision]) -> list[dict[str, Any]]:
@@ -159,4 +179,6 @@ def _predictions(row: Row, decisions: dict[str, Decision]) -> list[dict[str, Any
                 "described": question_is_described(question),
             }
         )
+        if decision.wordings > 1:
+            found[-1]["wordings"] = decision.wordings
     return found

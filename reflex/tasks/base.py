@@ -10,7 +10,8 @@ from omegaconf import DictConfig
 class Task(Protocol):
     """A config dataclass with `_target_`; `run` does the work and returns the exit status.
 
-    A task raises ReflexError for what a user can mend; `reflex.run` prints it as one line.
+    A task raises ReflexError for what a user can mend; `reflex.run` prints it as one line. A task that
+    records its cells also has `failed(cfg, error)`: it records a sweep's cell for which `run` raised.
     """
 
     name: str

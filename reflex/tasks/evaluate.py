@@ -8,19 +8,26 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import filelock
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-from reflex.errors import ReflexError
+from reflex.messages import one_line, say
 from reflex.tasks import outcome
+from reflex.tasks.cells import (
+    cell_folder,
+    cell_lock,
+    clear_leftovers,
+    forget_failure,
+    free_memory,
+    record_failure,
+)
+from reflex.tasks.facts import cell_facts, load_suite
 from reflex.tasks.identity import NUMERICS, run_identity
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from reflex.benchmarks.base import Suite
-    from reflex.decider import Decider
     from reflex.tracking.record import RunIdentity
 
 log = logging.getLogger(__name__)
@@ -39,42 +46,34 @@ class Evaluate:
 
         A mistake found before the cell is identified raises ReflexError; later failures are recorded.
         """
-        from reflex.tracking.record import is_finished
+        from reflex.tracking.record import is_finished, join_sweep
 
-        suite = instantiate(cfg.benchmark).load()
-        identity = run_identity(cfg, self.facts(cfg, suite))
-        outcome.groups.append(identity.group)
-        folder = Path(cfg.runs_dir) / identity.hash[:16]
-        folder.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(folder / ".lock"):
+        suite, identity, folder = self.prepare(cfg)
+        with cell_lock(folder, identity.name):
+            outcome.ran(identity.group, folder)
+            forget_failure(cfg)
             if is_finished(folder) and not cfg.force:
+                join_sweep(folder, identity)
                 log.info("%s: already recorded in %s", identity.name, folder)
                 return 0
+            clear_leftovers(folder)
             return self._run(cfg, suite, identity, folder)
 
-    def facts(self, cfg: DictConfig, suite: Suite) -> dict[str, Any]:
-        """What the configuration alone does not pin: weights, dtype, data. No weights are loaded."""
-        from reflex.backbones.dtype import resolve_dtype
-        from reflex.backbones.locate import locate
-        from reflex.build import to_object
-        from reflex.data.rows import items_sha256, rows_sha256
-        from reflex.prompts.orders import check_orders
+    def prepare(self, cfg: DictConfig) -> tuple[Suite, RunIdentity, Path]:
+        """The suite, which cell this is, and the folder it is recorded in. Loads no weights."""
+        suite = load_suite(cfg)
+        identity = run_identity(cfg, cell_facts(cfg, suite))
+        return suite, identity, cell_folder(cfg, identity)
 
-        check_orders(to_object(cfg.orders))
-        files = locate(to_object(cfg.backbone))
-        return {
-            "weights": files.weights_sha256,
-            "adapter": files.adapter_sha256,
-            "dtype": resolve_dtype(to_object(cfg.device)),
-            "prompt": instantiate(cfg.prompt).fingerprint(),
-            "data": rows_sha256(suite.rows),
-            "items": items_sha256(suite.rows),
-        }
+    def failed(self, cfg: DictConfig, error: Exception) -> None:
+        """Record a sweep's cell for which `run` raised: it was not identified yet."""
+        record_failure(cfg, error)
 
     def _run(self, cfg: DictConfig, suite: Suite, identity: RunIdentity, folder: Path) -> int:
         from reflex.build import to_object
+        from reflex.tasks.fitting import write_files
         from reflex.tracking.environment import git_state, hardware, now_utc, package_versions
-        from reflex.tracking.record import RunRecord, write_record
+        from reflex.tracking.record import RunRecord, other_sweeps, write_record
         from reflex.tracking.wandb_run import wandb_run
 
         started, clock = now_utc(), time.perf_counter()
@@ -84,21 +83,19 @@ class Evaluate:
             "packages": package_versions(),
             "numerics": NUMERICS,
             "started": started,
+            "also": other_sweeps(folder, identity),
         }
         with wandb_run(to_object(cfg.tracker), identity, folder) as tracker:
             try:
-                measured, predictions = self._measure(cfg, suite, tracker.logger)
+                measured, predictions, files = self._measure(cfg, suite, tracker.logger)
+                write_files(folder, files)
                 record = RunRecord(status="finished", **measured, **common, finished="")
-            except (Exception, KeyboardInterrupt) as error:
+            except Exception as error:
                 predictions = None
-                record = RunRecord(
-                    status="failed", error=one_line(error), **common, finished="", wandb=tracker.info
-                )
-                if isinstance(error, KeyboardInterrupt):
-                    raise
-                log.error("%s failed: %s", identity.name, record.error)
-                if not isinstance(error, ReflexError):
-                    log.debug("traceback", exc_info=error)
+                record = RunRecord(status="failed", error=one_line(error), **common, finished="")
+                say(error, f"{identity.name} failed: ")
+            finally:
+                free_memory()
             record = record.model_copy(
                 update={
                     "finished": now_utc(),
@@ -108,57 +105,59 @@ class Evaluate:
                 }
             )
             tracker.log_result(write_record(folder, record, predictions))
-        return 0 if record.status == "finished" else 1
+        if record.status == "failed":
+            return 1
+        decisions, seconds = record.cost["decisions"], record.wall_s
+        log.info(
+            "%s: %d decisions in %.1f s, recorded in %s", identity.name, decisions, seconds, folder
+        )
+        return 0
 
     def _measure(
         self, cfg: DictConfig, suite: Suite, logger: Any
-    ) -> tuple[dict[str, Any], pd.DataFrame]:
-        """Everything a finished record says beyond its identity, and the predictions."""
+    ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, bytes]]:
+        """Everything a finished record says beyond its identity, the predictions, and further files."""
         from reflex import metrics
-        from reflex.build import build_decider
+        from reflex.build import build_decider, build_uncalibrated
         from reflex.data.rows import items_sha256, rows_sha256
         from reflex.evaluation.suite import run_suite
+        from reflex.metrics import sensitivity
+        from reflex.tasks.fitting import settle
 
-        decider = build_decider(cfg)
+        calibration = instantiate(cfg.calibration)
+        decider = (build_uncalibrated if calibration.fits else build_decider)(cfg)
         result = run_suite(decider, suite.rows, self.batch_tokens, logger)
-        predictions = result.predictions
+        data = {"data_sha256": rows_sha256(suite.rows), "items_sha256": items_sha256(suite.rows)}
+        fitted_on = {"suite": suite.name, **data}
+        settled = settle(
+            cfg, calibration, decider, suite.rows, result.predictions, fitted_on, self.batch_tokens
+        )
+        predictions = settled.measured
         facts = asdict(decider.model.backbone.facts)
-        return {
-            "backbone": {**facts, "strategy": cfg.forward.strategy, "used": result.strategies},
-            "prompt_hash": decider.model.style.fingerprint(),
-            "data": {
-                "suite": suite.name,
-                "sha256": rows_sha256(suite.rows),
-                "items_sha256": items_sha256(suite.rows),
-                "n_rows": len(suite.rows),
-                "facts": suite.facts,
+        pairs = suite.facts.get("question_pairs", ())
+        return (
+            {
+                "backbone": {**facts, "strategy": cfg.forward.strategy, "used": result.strategies},
+                "prompt_hash": decider.model.style.fingerprint(),
+                "data": {
+                    "suite": suite.name,
+                    "sha256": data["data_sha256"],
+                    "items_sha256": data["items_sha256"],
+                    "n_rows": len(suite.rows),
+                    "facts": suite.facts,
+                    **({"calibration": settled.facts} if settled.facts else {}),
+                },
+                "metric_definitions": {**metrics.DEFINITIONS, **sensitivity.DEFINITIONS},
+                "metrics": {
+                    **metrics.compute(predictions, cfg.seed),
+                    **sensitivity.compute(predictions, pairs),
+                },
+                "by": {
+                    column: metrics.compute_by(predictions, column, cfg.seed)
+                    for column in ("type", "family")
+                },
+                "cost": result.cost(decider),
             },
-            "metric_definitions": metrics.DEFINITIONS,
-            "metrics": metrics.compute(predictions, cfg.seed),
-            "by": {
-                column: metrics.compute_by(predictions, column, cfg.seed)
-                for column in ("type", "family")
-            },
-            "cost": result.cost(decider),
-        }, predictions
-
-
-def record_failure(cfg: DictConfig, error: Exception) -> None:
-    """A sweep's cell that failed before it could be identified: recorded under its configuration."""
-    from reflex.tracking.environment import now_utc
-    from reflex.tracking.record import RunRecord, write_record
-
-    identity = run_identity(cfg, {"failed": one_line(error)})
-    now = now_utc()
-    record = RunRecord(
-        status="failed", error=one_line(error), started=now, finished=now, **identity.model_dump()
-    )
-    write_record(Path(cfg.runs_dir) / identity.hash[:16], record)
-
-
-def one_line(error: BaseException) -> str:
-    """An error as one line; a class name in front unless it is one of ours."""
-    text = " ".join(str(error).split())
-    return text if isinstance(error, ReflexError) else f"{type(error).__name__}: {text}"
-
-
+            predictions,
+            settled.files,
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -17,8 +17,23 @@ from reflex.tracking.record import RunIdentity
 NUMERICS = 1
 """Raised when the forward or a metric changes its numbers (golden predictions in the tests say when)."""
 
-NOT_HASHED = ("runs_dir", "results_dir", "tracker", "force", "verdict", "task")
-"""Keys that say where results go or how they are told, not what they are (the task's kind is hashed)."""
+NOT_HASHED = (
+    *("runs_dir", "results_dir", "tracker", "serve", "force", "verdict", "a", "b"),
+    *("mixture", "train", "trainer"),  # task=train adds what matters of them to its facts
+)
+"""Keys that say where results go or how they are told, not what they are. (`smoke` is hashed: a debug
+record must never stand in for a result.)"""
+
+PINNED = {
+    "backbone": ("source", "path", "revision", "adapter", "seed"),
+    "device": ("dtype",),
+    "benchmark": ("path",),
+    "calibration": ("path", "force"),
+}
+"""Keys that only say where something comes from; `facts` hold the hash of what was found there."""
+
+NOT_READ = {"evaluate": ("mixture", "train", "trainer", "a", "b")}
+"""Task → groups and keys it does not look at."""
 
 SWEEP = "REFLEX_SWEEP"
 """Environment variable with the sweep a cell belongs to, for cells run by other processes."""
@@ -28,27 +43,36 @@ AXES = ("backbone", "device", "prompt", "readout", "orders", "calibration", "ben
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep's swept keys and all its overrides; `group` is the same when it is started again."""
+    """A sweep's swept keys, all its overrides, and the keys that the command line set.
+
+    `group` is the same when the sweep is started again.
+    """
 
     keys: tuple[str, ...]
     overrides: tuple[str, ...]
+    given: tuple[str, ...]
     experiment: str | None
 
     @property
     def group(self) -> str:
-        kept = sorted(o for o in self.overrides if not _key(o).startswith(NOT_HASHED))
+        kept = sorted(o for o in self.overrides if not _apart(o))
         return f"{self.experiment or 'sweep'}-{digest(kept)[:10]}"
 
     def to_env(self) -> None:
-        os.environ[SWEEP] = json.dumps([self.keys, self.overrides, self.experiment])
+        os.environ[SWEEP] = json.dumps(asdict(self))
 
     @classmethod
     def from_env(cls) -> Sweep | None:
         raw = os.environ.get(SWEEP)
         if raw is None:
             return None
-        keys, overrides, experiment = json.loads(raw)
-        return cls(tuple(keys), tuple(overrides), experiment)
+        facts = json.loads(raw)
+        keys, overrides, given = (tuple(facts[name]) for name in ("keys", "overrides", "given"))
+        return cls(keys, overrides, given, facts["experiment"])
+
+    @staticmethod
+    def forget() -> None:
+        os.environ.pop(SWEEP, None)
 
 
 def digest(value: Any) -> str:
@@ -57,24 +81,39 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a resolved config that can change a number, beside what `facts` pin by content."""
+    # A group that is not chosen is null: one that is added later must not rename recorded cells.
+    aside = (*NOT_HASHED, *NOT_READ.get(config["task"]["name"], ()))
+    kept = {key: value for key, value in config.items() if key not in aside and value is not None}
+    for group, keys in PINNED.items():
+        kept[group] = {key: value for key, value in kept[group].items() if key not in keys}
+    # Options of readouts that no question type uses: a new readout must not rename recorded cells.
+    names = {kind: config["readout"][kind] for kind in ("choice", "noul", "score")}
+    own = {name: dict(config["readout"].get(name) or {}) for name in names.values()}
+    for options in own.values():
+        options.pop("weights", None)  # pinned by content, as above
+    kept["readout"] = {**names, **own}
+    return kept
+
+
 def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
     """The identity of the cell `cfg` describes.
 
-    `facts` are the resolved things a config does not say: weight, data and item hashes, dtype, strategy.
+    `facts` are the resolved things a config does not say: weight, data and item hashes, dtype.
     """
-    config = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-    assert isinstance(config, dict)
-    hashed = {key: value for key, value in config.items() if key not in NOT_HASHED}
+    config: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=False)
     hydra = HydraConfig.get()
     choices = hydra.runtime.choices
     experiment = choices.get("experiment")
     packages = package_versions(("torch", "transformers", "tokenizers"))
-    cell = digest([hashed, config["task"], facts, packages, NUMERICS])
+    cell = digest([hashed_config(config), facts, packages, NUMERICS])
     sweep = Sweep.from_env()
-    overrides = [o for o in hydra.overrides.task if not _key(o).startswith(NOT_HASHED)]
-    swept = [o for o in overrides if sweep is not None and _key(o) in sweep.keys]
+    overrides = [o for o in hydra.overrides.task if not _apart(o)]
+    swept = [o for o in overrides if sweep is not None and key_of(o) in sweep.keys]
     axes = {axis: _choice(choices, axis, config) for axis in AXES}
-    axes |= {_key(o): o.partition("=")[2] for o in overrides if _key(o) not in ("experiment",)}
+    axes |= {key_of(o): o.partition("=")[2] for o in overrides if key_of(o) != "experiment"}
+    limit = config["benchmark"].get("limit")
     return RunIdentity(
         hash=cell,
         experiment=experiment,
@@ -84,18 +123,38 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
         axes=axes,
         config=config,
         seed=config["seed"],
-        limited=config["benchmark"].get("limit") is not None,
+        limited=limit is not None or (experiment is not None and _narrower(hydra, sweep)),
         debug=bool(config["smoke"]) or config["backbone"]["source"] == "random",
         command=command_line(),
     )
+
+
+def given_keys() -> set[str]:
+    """Keys that the command line sets in this job, not counting what an experiment sweeps."""
+    sweep = Sweep.from_env()
+    return set(sweep.given) if sweep else {key_of(o) for o in HydraConfig.get().overrides.task}
+
+
+def key_of(override: str) -> str:
+    """The key of `key=value`, `+key=value` or `~key`."""
+    return override.partition("=")[0].lstrip("+~")
+
+
+def _apart(override: str) -> bool:
+    return key_of(override).partition(".")[0] in NOT_HASHED
+
+
+def _narrower(hydra: Any, sweep: Sweep | None) -> bool:
+    """Whether this is less than the experiment's own sweep: one of its cells, or other values."""
+    params = OmegaConf.select(hydra, "sweeper.params") or {}
+    done = sweep.overrides if sweep else ()
+    return any(f"{key}={value}" not in done for key, value in params.items())
 
 
 def _choice(choices: Any, axis: str, config: dict[Any, Any]) -> Any:
     if axis == "readout":
         names = {config["readout"][kind] for kind in ("choice", "noul", "score")}
         return "+".join(sorted(names))
+    if axis == "calibration":
+        return config["calibration"]["name"]
     return choices.get(axis)
-
-
-def _key(override: str) -> str:
-    return override.partition("=")[0].lstrip("+~")

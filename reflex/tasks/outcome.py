@@ -7,15 +7,22 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from reflex.errors import ReflexError
+from reflex.messages import say
 
 log = logging.getLogger(__name__)
 
 status = 0
 """Exit status of the process: 1 once any cell or task has failed."""
 
-groups: list[str] = []
-"""Groups of the cells this process evaluated, in order."""
+cells: dict[Path, str] = {}
+"""Folders of the cells this process ran or found recorded, in order, and their groups."""
+
+
+def reset() -> None:
+    """Forget everything: a command starts."""
+    global status
+    status = 0
+    cells.clear()
 
 
 def fail() -> None:
@@ -23,26 +30,38 @@ def fail() -> None:
     status = 1
 
 
+def ran(group: str, folder: Path) -> None:
+    """A cell of `group` is (or will be) recorded in `folder`."""
+    cells[folder] = group
+
+
 def close(cfg: DictConfig, group: str) -> None:
     """Print the table of a group's cells and write its page from their records; last line: the page.
 
-    A failed cell (also one that another process ran) makes the exit status 1.
+    A failed cell (also one that another process ran) makes the exit status 1. Never raises: Hydra turns
+    an exception in a callback into a warning, and a page that cannot be written is a failure.
     """
+    try:
+        _close(Path(cfg.runs_dir), Path(cfg.results_dir), group)
+    except Exception as error:
+        fail()
+        say(error, "the records are kept, but the page failed: ")
+
+
+def _close(runs: Path, results: Path, group: str) -> None:
     from reflex.tracking.record import find_records
 
-    listing = find_records(Path(cfg.runs_dir), group=group)
-    if not listing.found:
+    found = find_records(runs, group=group).found
+    # Cells run by other processes are known from their records alone.
+    own = [cell for cell in found if cells.get(cell.path) == group]
+    if not found:
         return
-    if any(found.record.status == "failed" for found in listing.found):
-        fail()
-    # Hydra turns an exception in a callback into a warning; a page that cannot be written is a failure.
-    try:
-        from reflex.reporting import print_table, write_group_page
+    from reflex.reporting import Places, group_sweep, print_table, write_group_page
 
-        print_table([found.record for found in listing.found])
-        path = write_group_page(listing.found, Path(cfg.runs_dir), Path(cfg.results_dir))
-    except (ReflexError, OSError) as error:
-        log.error("error: the records are kept, but the page failed: %s", error)
+    chosen = own or found
+    sweep = group_sweep(Places(runs, results), chosen)
+    if sweep.failed:
         fail()
-        return
-    print(f"page: {path}")
+    print_table([cell.record for cell in sweep.cells])
+    page = write_group_page(chosen, runs, results)
+    print(f"page: {page}")

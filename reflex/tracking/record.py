@@ -13,89 +13,50 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from reflex.errors import RecordError
 from reflex.tracking.files import write_atomic, write_atomic_all
+from reflex.tracking.schema import (
+    SCHEMA_VERSION,
+    Membership,
+    PredictionsInfo,
+    RunIdentity,
+    RunRecord,
+    WandbInfo,
+    json_text,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = [
+    "PREDICTIONS",
+    "RECORD",
+    "SCHEMA_VERSION",
+    "Found",
+    "Listing",
+    "Membership",
+    "PredictionsInfo",
+    "RunIdentity",
+    "RunRecord",
+    "WandbInfo",
+    "find_records",
+    "is_finished",
+    "join_sweep",
+    "json_text",
+    "other_sweeps",
+    "problem_of",
+    "read_record",
+    "update_wandb",
+    "write_record",
+]
+
 RECORD = "record.json"
 PREDICTIONS = "predictions.parquet"
-SCHEMA_VERSION: Literal[1] = 1
-
-
-class WandbInfo(BaseModel):
-    """Where the run is in W&B. `error` is why it is incomplete there, or null; the record does not
-    depend on it.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    id: str | None = None
-    mode: Literal["online", "offline"]
-    error: str | None = None
-
-
-class PredictionsInfo(BaseModel):
-    """Which predictions belong to the record: their bytes' sha256 and the number of rows."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    sha256: str
-    rows: int
-
-
-class RunIdentity(BaseModel):
-    """What is known of a cell before it runs."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-    schema_version: Literal[1] = Field(SCHEMA_VERSION, alias="schema")
-    hash: str
-    experiment: str | None = None
-    task: str = "evaluate"
-    group: str
-    name: str
-    """The axes in which the cell differs from its neighbours, e.g. `orders=two`."""
-    axes: dict[str, Any] = Field(default_factory=dict)
-    config: dict[str, Any] = Field(default_factory=dict)
-    seed: int = 0
-    limited: bool = False
-    debug: bool = False
-    command: str | None = None
-
-
-class RunRecord(RunIdentity):
-    """A cell's outcome. Metric entries: `value`, `n`, `low`, `high` and extras, all JSON-safe."""
-
-    status: Literal["finished", "failed"]
-    error: str | None = None
-    git: dict[str, Any] = Field(default_factory=dict)
-    backbone: dict[str, Any] = Field(default_factory=dict)
-    prompt_hash: str | None = None
-    data: dict[str, Any] = Field(default_factory=dict)
-    metric_definitions: dict[str, str] = Field(default_factory=dict)
-    metrics: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    by: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
-    cost: dict[str, Any] = Field(default_factory=dict)
-    hardware: dict[str, Any] = Field(default_factory=dict)
-    packages: dict[str, str | None] = Field(default_factory=dict)
-    numerics: int = 0
-    started: str
-    finished: str
-    wall_s: float = 0.0
-    predictions: PredictionsInfo | None = None
-    wandb: WandbInfo | None = None
-
-    def to_json(self) -> str:
-        """The text of `record.json`; what is not finite is null."""
-        return json_text(self.model_dump(by_alias=True))
 
 
 @dataclass(frozen=True)
@@ -155,6 +116,29 @@ def update_wandb(run_dir: Path | str, info: WandbInfo | None) -> RunRecord:
     return record
 
 
+def join_sweep(run_dir: Path | str, identity: RunIdentity) -> None:
+    """Note in a finished cell's record that the sweep of `identity` needs it too, instead of running it.
+
+    Raises RecordError as `write_record` does.
+    """
+    folder = Path(run_dir)
+    record = read_record(folder)
+    wanted = identity.membership()
+    if not any(wanted.is_same_cell(known) for known in (record.membership(), *record.also)):
+        record = record.model_copy(update={"also": [*record.also, wanted]})
+        write_atomic(folder / RECORD, _encode(folder, record))
+
+
+def other_sweeps(run_dir: Path | str, identity: RunIdentity) -> list[Membership]:
+    """The sweeps, other than that of `identity`, that a recorded cell belongs to; none without one."""
+    try:
+        record = read_record(run_dir)
+    except RecordError:
+        return []
+    own = identity.membership()
+    return [m for m in (record.membership(), *record.also) if not own.is_same_cell(m)]
+
+
 def read_record(path: Path | str) -> RunRecord:
     """The record of a run folder or a `record.json`. Raises RecordError: one line with the file and
     the fix.
@@ -208,6 +192,7 @@ def find_records(
 ) -> Listing:
     """Records in the folders directly under `root`, optionally of one experiment or group.
 
+    A cell that several sweeps share is listed once for each.
     Never raises for a bad record: it is left out and becomes one line of `problems` (a record that
     cannot be read has no known experiment, so it is named in every listing).
     """
@@ -220,15 +205,19 @@ def find_records(
         except RecordError as error:
             listing.problems.append(str(error))
             continue
-        if experiment is not None and record.experiment != experiment:
-            continue
-        if group is not None and record.group != group:
+        views = [record, *(record.seen_from(other) for other in record.also)]
+        wanted = [
+            view
+            for view in views
+            if experiment in (None, view.experiment) and group in (None, view.group)
+        ]
+        if not wanted:
             continue
         problem = _predictions_problem(folder, record)
         if problem is not None:
             listing.problems.append(problem)
             continue
-        listing.found.append(Found(folder, record))
+        listing.found += [Found(folder, view) for view in wanted]
     return listing
 
 
@@ -260,25 +249,3 @@ def _encode(folder: Path, record: RunRecord) -> bytes:
         raise RecordError(
             f"{folder / RECORD}: a value cannot be stored as JSON: {error}"
         ) from error
-
-
-def json_text(value: Any) -> str:
-    """`value` as indented JSON; numpy numbers, enums and paths unwrapped, what is not finite null.
-
-    Raises TypeError for anything else that JSON cannot carry.
-    """
-    # Imported here so that composing a config, which knows this room, does not pay for scipy.
-    from reflex.metrics.intervals import plain
-
-    text = json.dumps(
-        plain(value), indent=2, ensure_ascii=False, allow_nan=False, default=_jsonable
-    )
-    return text + "\n"
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, PurePath):
-        return str(value)
-    raise TypeError(f"{value!r} of type {type(value).__name__}")
