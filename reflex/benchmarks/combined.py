@@ -55,6 +55,11 @@ class Combined:
             },
             "parts": {name: suite.facts for name, suite in suites.items()},
         }
+        categories: dict[str, str] = {}
+        for suite in suites.values():
+            categories |= suite.facts.get("categories", {})
+        if categories:
+            facts["categories"] = categories
         if macros := [suite.facts["macro"] for suite in suites.values() if "macro" in suite.facts]:
             facts["macro"] = macros[0]
         return Suite(self.name, scored, facts)

@@ -25,6 +25,7 @@ from reflex.benchmarks.files import (
     local_objects,
     need,
 )
+from reflex.benchmarks.mmlu_subjects import categories
 from reflex.contract import Choice
 from reflex.data.rows import Row
 from reflex.data.splits import HALVES, split_of
@@ -105,6 +106,7 @@ class MMLU:
                     }
                 },
                 "families": dict(sorted(subjects.items())),
+                "categories": categories(subjects),
                 "licences": {NAME: LICENCE},
                 "notes": NOTES,
             },

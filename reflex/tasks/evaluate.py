@@ -120,6 +120,7 @@ class Evaluate:
         from reflex import metrics
         from reflex.build import build_decider, build_uncalibrated
         from reflex.data.rows import items_sha256, rows_sha256
+        from reflex.evaluation.splits import metrics_by
         from reflex.evaluation.suite import run_suite
         from reflex.metrics import sensitivity
         from reflex.tasks.fitting import settle
@@ -152,10 +153,7 @@ class Evaluate:
                     **metrics.compute(predictions, cfg.seed),
                     **sensitivity.compute(predictions, pairs),
                 },
-                "by": {
-                    column: metrics.compute_by(predictions, column, cfg.seed)
-                    for column in ("type", "family")
-                },
+                "by": metrics_by(predictions, suite.facts, cfg.seed),
                 "cost": result.cost(decider),
             },
             predictions,

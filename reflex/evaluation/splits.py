@@ -1,0 +1,33 @@
+"""The metrics of a suite's parts: by question type, family, source, and category where a suite has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from reflex import metrics
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("type", "family", "source")
+
+
+def metrics_by(
+    predictions: pd.DataFrame, facts: Mapping[str, Any], seed: int
+) -> dict[str, dict[str, Any]]:
+    """Column → its value → metrics. `facts["categories"]` (family → category) adds the column `category`."""
+    found: dict[str, dict[str, Any]] = {}
+    for column in COLUMNS:
+        # Suites whose families are their sources are measured once.
+        same = next((name for name in found if _same(predictions, name, column)), None)
+        found[column] = found[same] if same else metrics.compute_by(predictions, column, seed)
+    categories = facts.get("categories")
+    if categories:
+        named = predictions["family"].map(lambda family: categories.get(family, "none"))
+        found["category"] = metrics.compute_by(predictions.assign(category=named), "category", seed)
+    return found
+
+
+def _same(predictions: pd.DataFrame, a: str, b: str) -> bool:
+    return bool((predictions[a].astype(str) == predictions[b].astype(str)).all())
