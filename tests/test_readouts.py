@@ -59,7 +59,7 @@ def ask(state: Any, permutations: int | None = None, **questions: dict) -> Reque
     return parse_request({"state": state, "questions": questions, "permutations": permutations})
 
 
-CITY = {
+CITY: dict[str, Any] = {
     "type": "choice",
     "instructions": "Which city?",
     "criteria": {"New York": "in the east", "Rome": None, "Los Angeles": "in the west", "a": None},
@@ -122,7 +122,11 @@ def test_continuation_is_the_models_own_loss(family: str, style: ChatStyle) -> N
 @pytest.mark.parametrize("strategy", ["packed", "batched", "flat", "auto"])
 def test_continuation_is_the_same_in_every_strategy(strategy: str) -> None:
     requests = [ask("x " * n, q=CITY, n=IS_IT, s=LEVEL) for n in (2, 40)]
-    kinds = {"choice": "continuation", "noul": "continuation", "score": "continuation"}
+    kinds: dict[str, Any] = {
+        "choice": "continuation",
+        "noul": "continuation",
+        "score": "continuation",
+    }
     plain = decider(strategy="flat", **kinds)
     other = decider(strategy=strategy, **kinds)
     one_by_one = [plain.decide([request])[0] for request in requests]

@@ -1,0 +1,97 @@
+"""Question sensitivity: what an answerer that ignores the question shows, and one that does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from reflex.benchmarks.question_sensitivity import PAIRS, QUESTIONS, QuestionSensitivity
+from reflex.errors import ConfigError, DataError
+from reflex.metrics.sensitivity import DEFINITIONS, compute
+from tests.calibration_frames import row_of
+from tests.test_human_ratings import asset  # noqa: F401  (a fixture)
+
+OPPOSITE = [{"kind": "opposite", "a": "a", "b": "b"}]
+
+
+def answers(**questions: list[float]) -> pd.DataFrame:
+    """p(yes) of each item, per question; labels are certain: a yes, everything else no."""
+    rows: list[dict[str, Any]] = []
+    for name, values in questions.items():
+        for i, p in enumerate(values):
+            keys = ["true", "false"]
+            target = [1.0, 0.0] if name == "a" else [0.0, 1.0]
+            row = row_of(f"i{i}", "noul", "label_tokens", keys, target, [keys], [[0.0, 0.0]])
+            rows.append({**row, "question_id": name, "probabilities": [p, 1 - p]})
+    return pd.DataFrame(rows)
+
+
+def test_an_answerer_that_follows_the_question() -> None:
+    found = compute(answers(a=[0.9, 0.8, 0.7], b=[0.1, 0.2, 0.3]), OPPOSITE)
+    assert found["opposite_gap"]["value"] == pytest.approx(0)
+    assert found["question_ignored"]["value"] == 0
+    assert found["opposite_gap"]["labels"] == 0
+    assert found["question_ignored"]["n"] == 3
+
+
+def test_an_answerer_that_ignores_the_question() -> None:
+    found = compute(answers(a=[0.9, 0.2, 0.9, 0.6], b=[0.9, 0.2, 0.3, 0.5]), OPPOSITE)
+    # |p_a - (1 - p_b)|: .8, .6, .2, .1; alike: yes/yes, no/no, differ, undecided
+    assert found["opposite_gap"]["value"] == pytest.approx((0.8 + 0.6 + 0.2 + 0.1) / 4)
+    assert found["question_ignored"]["value"] == pytest.approx(0.5)
+    assert set(found) <= set(DEFINITIONS)
+
+
+def test_paraphrases() -> None:
+    pairs = [{"kind": "paraphrase", "a": "a", "b": "c"}]
+    found = compute(answers(a=[0.9, 0.6], c=[0.7, 0.4]), pairs)
+    assert found["paraphrase_gap"]["value"] == pytest.approx(0.2)
+    assert found["paraphrase_flips"]["value"] == pytest.approx(0.5)
+
+
+def test_pairs_join_on_the_item_and_groups_are_the_sampling_unit() -> None:
+    table = answers(a=[0.9, 0.2, 0.9, 0.6], b=[0.9, 0.2, 0.3])
+    table["group"] = ["g0" if item in ("i0", "i1") else "g1" for item in table["item_id"]]
+    found = compute(table, OPPOSITE)
+    assert found["opposite_gap"]["n"] == 3
+    assert found["opposite_gap"]["low"] < found["opposite_gap"]["value"]
+
+
+def test_nothing_without_pairs_and_clear_mistakes() -> None:
+    table = answers(a=[0.9], b=[0.1])
+    assert compute(table) == {}
+    for pairs, message in (
+        ([{"kind": "inverse", "a": "a", "b": "b"}], "kind 'inverse'"),
+        ([{"kind": "opposite", "a": "a", "b": "zz"}], "no answer to a question 'zz'"),
+    ):
+        with pytest.raises(DataError, match=message):
+            compute(table, pairs)
+    choice = table.assign(type="choice")
+    with pytest.raises(DataError, match="'a' is not a yes/no question"):
+        compute(choice, OPPOSITE)
+
+
+def test_wordings_disagree_by_how_far_each_is_from_their_mean() -> None:
+    keys = ["true", "false"]
+    row = row_of("i", "noul", "label_tokens", keys, [1, 0], [keys] * 4, [[0.0, 0.0]] * 4)
+    # two wordings of two orders each: means .8 and .4, so each is .2 from .6
+    rows = [[0.9, 0.1], [0.7, 0.3], [0.5, 0.5], [0.3, 0.7]]
+    table = pd.DataFrame([{**row, "order_probabilities": rows, "wordings": 2}])
+    found = compute(table)
+    assert found["wording_disagreement"]["value"] == pytest.approx(0.2)
+    assert found["wording_flips"]["value"] == 1
+    assert compute(pd.DataFrame([{**row, "wordings": 1}])) == {}
+
+
+def test_the_suite_asks_each_text_in_opposite_ways(asset: Any) -> None:  # noqa: F811
+    suite = QuestionSensitivity(per_family=5).load_from(asset)
+    assert suite.facts["question_pairs"] == PAIRS
+    for row in suite.rows:
+        assert tuple(row.questions) == tuple(QUESTIONS)
+        yes = {name: label["true"] for name, label in row.labels.items()}
+        assert yes["positive"] == yes["positive_reworded"] == pytest.approx(1 - yes["not_positive"])
+        assert yes["negative"] + yes["positive"] <= 1 + 1e-9
+    with pytest.raises(ConfigError, match="families"):
+        QuestionSensitivity(families=["poems"])
