@@ -62,7 +62,7 @@ def test_few_rows_fall_back_to_the_number_of_options() -> None:
 
 
 def declared_in_every_order(prior, n: int = 60, seed: int = 5) -> list[int]:
-    """User case 12: the same items with three options declared in each of the six orders, read once;
+    """The same items with three options declared in each of the six orders, read once;
     how many items change their answer: before and after the correction."""
     rng = np.random.default_rng(seed)
     places = np.array([1.2, 0.0, -0.8])

@@ -122,7 +122,7 @@ def test_a_fit_needs_both_kinds_of_rows_and_clean_ones() -> None:
 
 @pytest.mark.parametrize("name", ["position_prior", "position_prior_content_free"])
 def test_a_prior_does_not_bring_order_dependence_back(tmp_path: Path, name: str) -> None:
-    """User case 12: three options declared in each of their six orders, read in one order."""
+    """Three options declared in each of their six orders, read in one order."""
     cfg = config(f"calibration={name}", "orders.permutations=6")
     write_files(tmp_path, settled(cfg, rows(fit=25, report=1)).files)
     one = (
