@@ -87,7 +87,7 @@ QUESTIONS: dict[str, Question] = {
 class HumanRatings:
     """`per_family` rows of each family and split, in hash order (null: all of them).
 
-    `split` is `report`, `fit` or `all`. `limit` cuts the result to N rows, balanced over families.
+    `split` is `report`, `fit` or `all`. `limit` cuts the result to N rows, balanced over families and splits.
     """
 
     _target_: str = "reflex.benchmarks.human_ratings.HumanRatings"
@@ -125,13 +125,11 @@ class HumanRatings:
                 raise DataError(f"{path}: no usable rows of {family}, dropped {dict(dropped)}")
             splits = _split(family, items)
             wanted = list(HALVES) if self.split == "all" else [self.split]
-            chosen.append(
-                [
-                    self._row(family, name, item)
-                    for name in wanted
-                    for item in splits[name][: self.per_family]
-                ]
-            )
+            # One list per family and split, so that `limit` is balanced over both.
+            chosen += [
+                [self._row(family, name, item) for item in splits[name][: self.per_family]]
+                for name in wanted
+            ]
             raters = [len(item.ratings) for item in items]
             read[family] = {
                 "available": {name: len(members) for name, members in splits.items()},
