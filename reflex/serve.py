@@ -22,12 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "--help" in given or "-h" in given:
         print(__doc__)
         return
-    from hydra.errors import HydraException
     from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
 
-    from reflex.errors import ReflexError
-    from reflex.messages import one_line
+    from reflex.messages import USER_ERRORS, one_line
 
     show = "--cfg" in given
     try:
@@ -38,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(OmegaConf.to_yaml(cfg))
             return
         _serve(cfg, source)
-    except (ReflexError, HydraException, OmegaConfBaseException) as error:
+    except USER_ERRORS as error:
         sys.exit(f"error: {one_line(error)}")
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "zstandard", "prometheus_client", "starlette"):

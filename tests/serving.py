@@ -28,19 +28,19 @@ from reflex.serving.config import ServeConfig
 from reflex.serving.engine import Engine
 
 REPO = Path(__file__).resolve().parent.parent
-NOUL = {"type": "noul", "instructions": "Is the customer asking for money back?"}
-CHOICE = {
+NOUL: dict[str, Any] = {"type": "noul", "instructions": "Is the customer asking for money back?"}
+CHOICE: dict[str, Any] = {
     "type": "choice",
     "instructions": "Which team should handle this?",
     "criteria": {"Billing": "Payments, refunds", "Technical": "Bugs", "Sales": None},
 }
-SCORE = {
+SCORE: dict[str, Any] = {
     "type": "score",
     "instructions": "How frustrated is the customer?",
     "criteria": ["Calm", "Frustrated", "Very angry"],
 }
 TICKET = "I was charged twice for March and the promised refund has not arrived."
-REQUEST = {
+REQUEST: dict[str, Any] = {
     "model": "jev-latest",
     "state": TICKET,
     "questions": {"refund": NOUL, "team": CHOICE, "anger": SCORE},
@@ -55,19 +55,30 @@ def tiny_decider(*overrides: str, backbone: str = "tiny_llama") -> Decider:
 
 @contextmanager
 def serving(
-    decider: Decider, keys: Sequence[str] = (), engine: Engine | None = None, **config: Any
+    decider: Decider | None, keys: Sequence[str] = (), engine: Engine | None = None, **config: Any
 ) -> Iterator[str]:
-    """A server around `decider` in this process; yields its base URL once it is ready."""
+    """A server around `decider` (or `engine`) in this process; yields its base URL.
+
+    With a decider it yields once that is ready; with an engine of the caller's at once.
+    """
     settings = ServeConfig(warm_up=False, **config)
-    engine = engine or Engine(settings, lambda: decider)
+    own = engine is None
+
+    def load() -> Decider:
+        assert decider is not None
+        return decider
+
+    engine = engine or Engine(settings, load)
     app = create_app(engine, settings, Keys(keys))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, port=0, host="127.0.0.1"))
     sock = server.config.bind_socket()
+    sock.listen(128)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{sock.getsockname()[1]}"
     try:
-        wait_ready(url)
+        if own:
+            wait_ready(url)
         yield url
     finally:
         server.should_exit = True
@@ -80,8 +91,9 @@ def wait_ready(url: str, timeout_s: float = 90.0) -> None:
     until = time.monotonic() + timeout_s
     while time.monotonic() < until:
         try:
-            if urllib.request.urlopen(f"{url}/ready", timeout=5).status == 200:
-                return
+            with urllib.request.urlopen(f"{url}/ready", timeout=5) as reply:
+                if reply.status == 200:
+                    return
         except OSError:
             pass
         time.sleep(0.05)
@@ -91,7 +103,9 @@ def wait_ready(url: str, timeout_s: float = 90.0) -> None:
 class ServerProcess:
     """`python -m reflex.serve` as a real process on a port of its own choosing."""
 
-    def __init__(self, *arguments: str, env: dict[str, str] | None = None, wait: bool = True) -> None:
+    def __init__(
+        self, *arguments: str, env: dict[str, str] | None = None, wait: bool = True
+    ) -> None:
         self.lines: list[str] = []
         self.process = subprocess.Popen(
             [sys.executable, "-m", "reflex.serve", "serve.port=0", *arguments],

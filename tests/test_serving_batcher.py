@@ -12,7 +12,7 @@ import pytest
 
 from reflex.contract import parse_request
 from reflex.errors import DeadlineError, NotReadyError, OverloadedError
-from reflex.serving.batcher import Batcher, BatchStats
+from reflex.serving.batcher import Batcher, BatchStats, Ticket
 from reflex.serving.config import ServeConfig
 from reflex.serving.slices import Slice, cut
 from tests.serving import CHOICE, NOUL, SCORE, numbers, post, serving, tiny_decider
@@ -55,6 +55,11 @@ def batcher(model: FakeModel, **config: Any) -> Batcher:
     return made
 
 
+def answer(ticket: Ticket) -> Any:
+    """What the fake model said."""
+    return ticket.future.result(5)
+
+
 def held(model: FakeModel, made: Batcher) -> Any:
     """Occupy the inference thread; returns the ticket that does."""
     model.hold.clear()
@@ -69,8 +74,8 @@ def test_what_waits_together_runs_together(model: FakeModel) -> None:
     first = held(model, made)
     others = [made.submit([piece(f"r{i}")], soon()) for i in range(8)]
     model.hold.set()
-    assert first.future.result(5) == {"first": ("first", 1)}
-    assert [t.future.result(5)[f"r{i}"][1] for i, t in enumerate(others)] == [2] * 8
+    assert answer(first) == {"first": ("first", 1)}
+    assert [answer(t) for t in others] == [{f"r{i}": (f"r{i}", 2)} for i in range(8)]
     assert others[0].largest_batch == 8
     made.stop()
 
@@ -109,7 +114,7 @@ def test_a_large_state_is_not_starved(model: FakeModel) -> None:
     for i in range(5):
         made.submit([piece(f"small{i}", 60, f"s{i}")], soon())
     model.hold.set()
-    assert big.future.result(5)["big"][1] == 2
+    assert answer(big) == {"big": ("big", 2)}
     made.stop()
 
 
@@ -118,7 +123,7 @@ def test_a_full_queue_refuses_with_a_time(model: FakeModel) -> None:
     held(model, made)
     for i in range(3):
         made.submit([piece(f"r{i}")], soon())
-    with pytest.raises(OverloadedError, match="serve.max_queue") as caught:
+    with pytest.raises(OverloadedError, match=r"serve\.max_queue") as caught:
         made.submit([piece("late")], soon())
     assert caught.value.retry_after
     assert caught.value.retry_after >= 1
@@ -218,7 +223,7 @@ def test_under_load_every_probability_is_that_of_the_request_alone(backbone: str
         stats.append(BatchStats(len(compiled), 0, 0))
         return decide(compiled)
 
-    decider.decide = counted  # type: ignore[method-assign]
+    decider.decide = counted  # type: ignore[method-assign, assignment]
     with serving(decider) as url, ThreadPoolExecutor(16) as clients:
         for _ in range(2):
             replies = list(clients.map(lambda request: post(url, request), requests))
@@ -235,7 +240,7 @@ def test_slices_together_are_the_whole() -> None:
     slices = cut(decider.model, request, 256, 1 << 20)
     assert len(slices) > 5
     assert len({each.state_key for each in slices}) == 1
-    merged = {}
+    merged: dict[str, Any] = {}
     for each in slices:
         merged |= decider.decide([each.compiled])[0]  # type: ignore[list-item]
     assert list(merged) == list(questions)

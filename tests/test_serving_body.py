@@ -24,7 +24,11 @@ from reflex.serving.replies import status_of
 from tests.serving import NOUL, REQUEST, get, post, serving, tiny_decider
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=20,
 )
@@ -45,11 +49,14 @@ def test_every_json_value_survives(value: Any) -> None:
 @settings(max_examples=200, deadline=None)
 def test_any_bytes_are_json_or_a_4xx(raw: bytes) -> None:
     for encoding in ("", "gzip", "zstd", "deflate"):
+        caught = None
         try:
             parse_json(decompress(raw, encoding, 1 << 20))
         except ReflexError as error:
-            assert 400 <= status_of(error) < 500
-            assert "\n" not in str(error)
+            caught = error
+        if caught is not None:
+            assert 400 <= status_of(caught) < 500
+            assert "\n" not in str(caught)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,7 @@ def test_encodings_are_undone(size: int) -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd", "deflate"])
 def test_bombs_and_stumps(encoding: str) -> None:
-    compress = {
+    compress: Any = {
         "gzip": gzip.compress,
         "zstd": zstandard.ZstdCompressor().compress,
         "deflate": zlib.compress,
@@ -202,12 +209,22 @@ def test_large_bodies_are_413(url: str, size_mb: int) -> None:
 def test_chunked_body_without_a_length(url: str) -> None:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
     pieces = (b"x" * 65536 for _ in range(32))
-    connection.request("POST", "/v1/systemone", pieces, encode_chunked=True, headers={"transfer-encoding": "chunked"})
+    connection.request(
+        "POST",
+        "/v1/systemone",
+        pieces,
+        encode_chunked=True,
+        headers={"transfer-encoding": "chunked"},
+    )
     assert connection.getresponse().status == 413
     body = json.dumps(REQUEST).encode()
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
     connection.request(
-        "POST", "/v1/systemone", iter([body[:50], body[50:]]), encode_chunked=True, headers={"transfer-encoding": "chunked"}
+        "POST",
+        "/v1/systemone",
+        iter([body[:50], body[50:]]),
+        encode_chunked=True,
+        headers={"transfer-encoding": "chunked"},
     )
     assert connection.getresponse().status == 200
 

@@ -26,7 +26,18 @@ from typesafe_sdk import (
 
 from reflex.contract import choice_confidence, score_confidence
 from reflex.decider import Decider
-from tests.serving import CHOICE, NOUL, REQUEST, SCORE, TICKET, get, numbers, post, serving, tiny_decider
+from tests.serving import (
+    CHOICE,
+    NOUL,
+    REQUEST,
+    SCORE,
+    TICKET,
+    get,
+    numbers,
+    post,
+    serving,
+    tiny_decider,
+)
 
 KEY = "a-key-for-tests"
 
@@ -167,7 +178,7 @@ def test_booleans_and_strings_of_the_same_text_are_different_choices(url: str) -
     client = openai.OpenAI(api_key="any", base_url=f"{url}/v1", max_retries=0)
     decision = client.decisions.create(
         model="gpt-6-luna",
-        input=[
+        input=[  # type: ignore[list-item, misc]
             {"role": "developer", "content": "Judge the call."},
             {
                 "role": "user",
@@ -305,7 +316,10 @@ def multipart(body: Any) -> tuple[bytes, str]:
     part = b'--b\r\nContent-Disposition: form-data; name="request"\r\n'
     part += b"Content-Type: application/json\r\n\r\n" + json.dumps(body).encode() + b"\r\n"
     part += b'--b\r\nContent-Disposition: form-data; name="asset-0"; filename="a"\r\n'
-    return part + b"Content-Type: image/png\r\n\r\n\x89PNG\r\n--b--\r\n", "multipart/form-data; boundary=b"
+    return (
+        part + b"Content-Type: image/png\r\n\r\n\x89PNG\r\n--b--\r\n",
+        "multipart/form-data; boundary=b",
+    )
 
 
 def test_images_are_refused_and_never_answered_blind(url: str) -> None:
@@ -313,7 +327,9 @@ def test_images_are_refused_and_never_answered_blind(url: str) -> None:
     assert status == 422
     assert reply["detail"][0]["loc"] == ["body", "assets"]
     assert "cannot see images" in reply["detail"][0]["msg"]
-    body, kind = multipart(image_request(assets={"<image:0>": {"type": "image", "part": "asset-0"}}))
+    body, kind = multipart(
+        image_request(assets={"<image:0>": {"type": "image", "part": "asset-0"}})
+    )
     status, reply, _ = post(url, body, content_type=kind)
     assert (status, reply["detail"][0]["loc"]) == (422, ["body", "assets"])
     box = {**REQUEST, "questions": {"where": {"type": "box", "instructions": "Where?"}}}
@@ -380,7 +396,16 @@ def test_models_health_and_index(url: str) -> None:
     health = get(url, "/health")[1]
     assert health["status"] == "ready"
     assert health["backbone"]["name"] == "tiny_llama"
-    for key in ("adapter", "calibration", "prompt", "readout", "orders", "strategy", "device", "dtype"):
+    for key in (
+        "adapter",
+        "calibration",
+        "prompt",
+        "readout",
+        "orders",
+        "strategy",
+        "device",
+        "dtype",
+    ):
         assert key in health
     assert "POST /v1/systemone" in get(url, "/")[1]["endpoints"]
 
@@ -403,4 +428,6 @@ def test_cors_only_where_asked_for(url: str, decider: Decider) -> None:
     with serving(decider, cors_origins=["http://a.example"]) as base:
         headers = get(base, "/health", origin="http://a.example")[2]
         assert headers["access-control-allow-origin"] == "http://a.example"
-        assert "access-control-allow-origin" not in get(base, "/health", origin="http://b.example")[2]
+        assert (
+            "access-control-allow-origin" not in get(base, "/health", origin="http://b.example")[2]
+        )

@@ -65,7 +65,9 @@ def test_straight_from_configuration() -> None:
 
 @pytest.mark.parametrize("digits", [8, 16, 64])
 def test_a_recorded_run_by_hash(run: RunRecord, digits: int) -> None:
-    cfg, served = resolve([f"run={run.hash[:digits]}"] if digits <= 16 else [f"run={run.hash[:16]}"])
+    cfg, served = resolve(
+        [f"run={run.hash[:digits]}"] if digits <= 16 else [f"run={run.hash[:16]}"]
+    )
     assert served.source.run == run.hash
     assert cfg.backbone.name == "tiny_llama"
     assert cfg.orders.permutations == 2
@@ -93,7 +95,7 @@ def test_other_weights_than_measured_are_refused(tmp_runs: Path) -> None:
     record = record_of(backbone={"weights_sha256": "0" * 64, "adapter_sha256": None})
     write_record(tmp_runs / "aa", record)
     cfg, served = resolve(["run=aa"])
-    with pytest.raises(BackboneError, match="weights_sha256.*not served"):
+    with pytest.raises(BackboneError, match=r"weights_sha256.*not served"):
         checked(build_decider(cfg), served)
 
 
@@ -131,7 +133,7 @@ def test_stable_reads_the_manifest_and_its_hashes(
     entry = {"path": "releases/first", "hashes": hashes}
     manifest.write_text(json.dumps({"laptop": entry}))
     monkeypatch.chdir(tmp_path)
-    cfg, served = resolve(["run=stable"])
+    _, served = resolve(["run=stable"])
     assert served.source.run == run.hash
     assert served.expected["weights_sha256"] == run.backbone["weights_sha256"]
     assert resolve(["run=first"])[1].source.run == run.hash

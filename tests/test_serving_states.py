@@ -13,9 +13,9 @@ import torch
 from reflex.decider import Decider
 from reflex.forward import calls
 from reflex.forward.state_cache import tensors_of
+from reflex.serving.config import ServeConfig
 from reflex.serving.disk_cache import MAGIC, DiskCache, TieredStateCache, pack, unpack
 from reflex.serving.engine import Engine, state_namespace
-from reflex.serving.config import ServeConfig
 from tests.serving import CHOICE, NOUL, numbers, post, serving, tiny_decider
 
 LONG = {"log": [f"event number {i} happened" for i in range(40)]}

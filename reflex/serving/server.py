@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -53,6 +54,7 @@ def serve(cfg: DictConfig, run: ServedRun) -> None:
     )
     try:
         sock = settings.bind_socket()
+        sock.listen(settings.backlog)  # from here on connections wait instead of being refused
     except SystemExit:
         raise ConfigError(
             f"serve.port={config.port}: cannot listen on {config.host}:{config.port} (in use?)"
@@ -64,5 +66,12 @@ def serve(cfg: DictConfig, run: ServedRun) -> None:
         extra={"event": "listening"},
     )
     server = uvicorn.Server(settings)
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    # uvicorn raises the signal again when it is done; a finished drain is a clean exit, not a death.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
     server.run(sockets=[sock])
     log.info("stopped", extra={"event": "stopped"})
