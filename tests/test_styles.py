@@ -193,3 +193,19 @@ def test_beginning_of_text_goes_before_bare_text_only() -> None:
     assert with_bos[1:] == tokens.encode(plain.prefix(tokens.template, "s"))
     in_turn = tokens.encode(chat.prefix(tokens.template, "s"), start=True)
     assert in_turn == tokens.encode(chat.prefix(tokens.template, "s"))
+
+
+def test_the_presets_compose_and_render() -> None:
+    from hydra.utils import instantiate
+
+    from reflex.loading import compose
+
+    expected = {"chat": (ChatStyle, 1), "compact": (CompactStyle, 1), "plain": (PlainStyle, 1)}
+    for name, (kind, count) in {**expected, "chat_ensemble": (ChatStyle, 3)}.items():
+        style = instantiate(compose([f"prompt={name}"]).prompt)
+        assert type(style) is kind
+        assert len(variants(style, TURN)) == count
+    worded = instantiate(compose(["prompt.wordings=[{label_ask: 'Letter?'}]"]).prompt)
+    assert variants(worded, TURN)[1].words["label_ask"] == "Letter?"
+    changed = instantiate(compose(["prompt=plain", "+prompt.texts.label_ask=Choose."]).prompt)
+    assert changed.words["label_ask"] == "Choose."
