@@ -21,6 +21,7 @@ from reflex.forward.config import ForwardConfig
 from reflex.prompts.orders import OrdersConfig
 from reflex.serving.config import ServeConfig
 from reflex.tracking.wandb_run import WandbTracker
+from reflex.training.trainer_config import TrainerConfig
 
 ROOMS = {
     "prompt": "reflex.prompts.styles",
@@ -98,6 +99,7 @@ def register() -> None:
     store.store(group="orders", name="orders_schema", node=OrdersConfig)
     store.store(group="tracker", name="tracker_schema", node=WandbTracker)
     store.store(group="serve", name="serve_schema", node=ServeConfig)
+    store.store(group="trainer", name="trainer_schema", node=TrainerConfig)
     store.store(group="readout", name="readout_schema", node=readout_config())
     for group, room in ROOMS.items():
         for name, schema in targets(room):

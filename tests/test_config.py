@@ -1,0 +1,207 @@
+"""Composing a configuration: everything typed, precedence, and every mistake one line that says where."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from omegaconf import OmegaConf
+
+import reflex
+from reflex.build import check_config
+from reflex.config import RootConfig, register
+from reflex.errors import ConfigError
+from reflex.loading import compose
+from tests import cli
+
+CONF = cli.REPO / "conf"
+WHOLE_RUN = ("profile", "experiment", "debug")
+"""Groups whose files change the typed root instead of having a schema of their own."""
+
+FILES = sorted(
+    path.relative_to(CONF)
+    for path in CONF.rglob("*.yaml")
+    if path.relative_to(CONF).parts[0] not in ("hydra", "local") and path.parent != CONF
+)
+
+
+def extra(folder: Path, name: str, text: str) -> list[str]:
+    """Arguments that make `experiment=name` this text, from a folder outside the repository."""
+    (folder / "experiment").mkdir(exist_ok=True)
+    (folder / "experiment" / f"{name}.yaml").write_text(f"# @package _global_\n{text}")
+    return ["--config-dir", str(folder), f"experiment={name}"]
+
+
+@pytest.fixture(scope="module")
+def hydra_here() -> Iterator[None]:
+    register()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        yield
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_every_file_composes_into_a_typed_group(file: Path, hydra_here: None) -> None:
+    group = "/".join(file.parts[:-1])
+    if group in WHOLE_RUN:
+        cfg = hydra_compose("config", [f"{group}={file.stem}"])
+        assert set(cfg) == set(RootConfig.__dataclass_fields__)
+        assert (CONF / file).read_text().startswith("# @package _global_\n")
+    else:
+        schema = OmegaConf.get_type(hydra_compose(f"{group}/{file.stem}")[group])
+        assert dataclasses.is_dataclass(schema), f"{file}: start it from its schema"
+
+
+def test_composing_imports_no_torch_and_help_takes_under_a_second() -> None:
+    code = (
+        "import sys; from reflex.loading import compose; compose(['experiment=order_averaging']);"
+        "import reflex.run; heavy = {'torch', 'pandas', 'transformers', 'lightning', 'wandb', 'scipy'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=cli.REPO
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "reflex.run", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cli.REPO)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
+    assert done.returncode == 0
+    for folder in CONF.iterdir():
+        if folder.is_dir() and folder.name not in ("hydra", "local"):
+            assert f"\n{folder.name}\n" in done.stdout
+            for file in folder.glob("*.yaml"):
+                assert re.search(rf"^  [ *] {file.stem}\b", done.stdout, re.M)
+    assert "* smollm2_135m" in done.stdout
+
+
+# -- who wins ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "backbone", "tokens"),
+    [
+        (["profile=gpu"], "qwen3_5_4b", 16384),
+        (["profile=gpu", "experiment=x"], "tiny_qwen3", 777),
+        (["profile=gpu", "experiment=x", "debug=smoke"], "tiny_llama", 777),
+        (
+            ["debug=smoke", "experiment=x", "backbone=qwen3_8b", "forward.max_tokens=5"],
+            "qwen3_8b",
+            5,
+        ),
+    ],
+)
+def test_command_line_over_debug_over_experiment_over_profile(
+    words: list[str], backbone: str, tokens: int, tmp_path: Path
+) -> None:
+    text = "defaults: [override /backbone: tiny_qwen3]\nforward: {max_tokens: 777}\n"
+    flags = extra(tmp_path, "x", text)[:2]
+    ended = cli.run(*flags, *words, "--cfg", "job")
+    found = yaml.safe_load(ended.out)
+    assert found["backbone"]["name"] == backbone
+    assert found["forward"]["max_tokens"] == tokens
+
+
+def test_the_gpu_profile_composes_anywhere_and_smoke_puts_it_on_the_cpu() -> None:
+    assert compose(["profile=gpu"]).device.name == "cuda"
+    small = compose(["profile=gpu", "debug=smoke"])
+    assert (small.device.name, small.device.dtype) == ("cpu", "float32")
+    assert small.backbone.source == "random"
+    assert small.smoke
+
+
+# -- mistakes ---------------------------------------------------------------------------------
+
+MISTAKES = {
+    "benchmark.limt=3": "benchmark.limt: no such key; did you mean limit?",
+    "benchmrk=human_ratings": "benchmrk",
+    "seeed=3": "seeed: no such key; did you mean seed?",
+    "+benchmrk.limit=3": "benchmrk: no such key",
+    "+backbone.colour=red": "backbone.colour: no such key",
+    "seed=many": "seed=many: Value 'many' of type 'str' could not be converted to Integer",
+    "tracker.mode=sometimes": "expected one of [auto, online, offline, disabled]",
+    "backbone=tiny_lama": "backbone=tiny_lama: no such option (did you mean tiny_llama?); use one of",
+    "orders=one,two": "add -m",
+    "orders=[": "orders=[: cannot be read as key=value",
+    "orders": "orders: cannot be read as key=value",
+    "orders.permutations=0": "orders.permutations=0: at least 1 order is needed",
+    "forward.strategy=fast": "forward.strategy=fast: use one of auto, packed, batched, flat",
+    "readout.noul=guess": "readout.noul=guess: no such readout; use one of",
+    "device.dtype=float31": "device.dtype=float31: use one of",
+    "backbone.name=???": "backbone.name: no value given",
+    "~backbone": "backbone: no value given",
+    "benchmark.limit=0": "benchmark.limit=0 must be at least 1",
+    "+prompt.texts.greeting=hi": "prompt.texts.greeting: no such component",
+    "prompt.texts.system_prompt=hi": "a new entry is written +prompt.texts.system_prompt=",
+    "device=cuda": "device=cuda: this machine has no such device",
+    "profile=gpu": "device=cuda: this machine has no such device",
+}
+
+
+@pytest.mark.parametrize("word", MISTAKES)
+def test_a_mistake_on_the_command_line_is_one_line(word: str, tmp_runs: Path) -> None:
+    if "cuda" in MISTAKES[word]:
+        import torch
+
+        if torch.cuda.is_available():
+            pytest.skip("this machine has a GPU")
+    small = [] if word in ("~backbone", "profile=gpu") else ["backbone=tiny_llama"]
+    ended = cli.run(*small, word)
+    assert ended.status == 1
+    assert ended.out == ""
+    assert len(ended.err.splitlines()) == 1, ended.err
+    assert ended.err.startswith("error: ")
+    assert MISTAKES[word] in ended.err
+    assert not list(tmp_runs.glob("[!.]*")), "nothing is left behind"
+
+
+FILE_MISTAKES = {
+    "benchmark:\n  limt: 4": ("typo.yaml:3: benchmark.limt: no such key", "did you mean limit?"),
+    "benchmrk: {limit: 4}": ("typo.yaml:2: benchmrk: no such key", "did you mean benchmark?"),
+    "seed: many": ("typo.yaml:2: seed: Value 'many'",),
+    "forward: {max_tokens: [1\nseed: 2": ("typo.yaml:3:",),
+    "seed: 1\nseed: 2": ("typo.yaml:3:", "duplicate key seed"),
+    "defaults: [override /orders: tow]": (
+        "typo.yaml:2: orders=tow: no such option",
+        "one, reversed",
+    ),
+    "hydra:\n  mode: MULTIRUN\n  sweeper: {params: {orders: 'one,tow'}}": (
+        "typo.yaml:4: orders=tow",
+    ),
+    "hydra:\n  mode: MULTIRUN\n  sweeper: {params: {orderz: 'one,two'}}": ("orderz: no such key",),
+    "hydra: {swepeer: {}}": ("typo.yaml:2: hydra.swepeer", "did you mean sweeper?"),
+    "verdict: {metric: nll, candidates: [a]}": ("verdict.baseline: no value given",),
+}
+
+
+@pytest.mark.parametrize("text", FILE_MISTAKES)
+def test_a_mistake_in_a_file_is_one_line_with_the_file(
+    text: str, tmp_path: Path, tmp_runs: Path
+) -> None:
+    ended = cli.run(*extra(tmp_path, "typo", text + "\n"), "backbone=tiny_llama")
+    assert ended.status == 1
+    assert len(ended.err.splitlines()) == 1, ended.err
+    assert all(part in ended.err for part in FILE_MISTAKES[text]), ended.err
+    assert not list(tmp_runs.glob("*/record.json"))
+
+
+def test_load_raises_the_same_line() -> None:
+    with pytest.raises(ConfigError, match=r"^backbone.nam: no such key; did you mean name\?$"):
+        reflex.load(["backbone.nam=x"])
+    with pytest.raises(ConfigError, match="no such option"):
+        reflex.load(["orders=nine"])
+
+
+def test_components_of_a_prompt_may_be_added() -> None:
+    cfg = compose(["+prompt.texts.system_prompt=Judge."])
+    check_config(cfg)
+    assert cfg.prompt.texts == {"system_prompt": "Judge."}
