@@ -9,6 +9,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from reflex.errors import ConfigError
+from reflex.remote.remote import remote_model
 
 if TYPE_CHECKING:
     from reflex.backbones.backbone import Backbone
@@ -49,6 +50,8 @@ def build_model(cfg: DictConfig, backbone: Backbone | None = None) -> DecisionMo
     """The decision model of `cfg`; checks the cheap axes before weights are loaded."""
     from reflex.prompts.orders import check_orders
 
+    if remote_model(cfg):
+        raise ConfigError("model=remote: this needs the model itself; use model=local")
     orders = to_object(cfg.orders)
     check_orders(orders)
     style = instantiate(cfg.prompt)
@@ -113,6 +116,7 @@ def check_config(cfg: DictConfig) -> None:
     check_orders(to_object(cfg.orders))
     for group in ("backbone", "device", "readout", "forward", "tracker"):
         to_object(cfg[group])
+    remote_model(cfg)
     for kind in ("choice", "noul", "score"):
         if cfg.readout[kind] not in cfg.readout:
             known = [name for name in cfg.readout if isinstance(cfg.readout[name], DictConfig)]

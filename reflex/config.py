@@ -24,6 +24,7 @@ from reflex.tracking.wandb_run import WandbTracker
 from reflex.training.trainer_config import TrainerConfig
 
 ROOMS = {
+    "model": "reflex.remote",
     "prompt": "reflex.prompts.styles",
     "benchmark": "reflex.benchmarks",
     "calibration": "reflex.calibration",
@@ -56,6 +57,7 @@ class RootConfig:
     `a`, `b`: recorded runs that `task=compare` compares.
     """
 
+    model: Any = MISSING
     backbone: Any = MISSING
     device: Any = MISSING
     prompt: Any = MISSING

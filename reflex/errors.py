@@ -66,6 +66,10 @@ class RecordError(ReflexError):
     """A run record that cannot be written or read."""
 
 
+class RemoteError(ReflexError):
+    """A server that was asked and did not answer, or answered what cannot be used."""
+
+
 class ServiceError(ReflexError):
     """Something about the exchange with a server, not about what was asked.
 

@@ -12,9 +12,11 @@ from omegaconf import DictConfig, OmegaConf
 from reflex.config import RootConfig, conf_dir, register
 from reflex.errors import ConfigError, RecordError
 from reflex.messages import USER_ERRORS, one_line
+from reflex.remote.remote import remote_model
 
 if TYPE_CHECKING:
     from reflex.decider import Decider
+    from reflex.remote.client import RemoteDecider
 
 
 def compose(overrides: Sequence[str] = ()) -> DictConfig:
@@ -64,15 +66,20 @@ def recorded_config(folder: Path, overrides: Sequence[str] = ()) -> DictConfig:
     return OmegaConf.merge(cfg, OmegaConf.from_dotlist(list(overrides)))  # type: ignore[return-value]
 
 
-def load_decider(run: str | Path | Sequence[str] | DictConfig) -> Decider:
+def load_decider(run: str | Path | Sequence[str] | DictConfig) -> Decider | RemoteDecider:
     """See `reflex.load`."""
+    if isinstance(run, str | Path):
+        run = recorded_config(run_folder(run))
+    elif not isinstance(run, DictConfig):
+        run = compose(run)
+    remote = remote_model(run)
+    if remote is not None:
+        from reflex.remote.client import RemoteDecider
+
+        return RemoteDecider(remote)
     from reflex.build import build_decider
 
-    if isinstance(run, DictConfig):
-        return build_decider(run)
-    if isinstance(run, str | Path):
-        return build_decider(recorded_config(run_folder(run)))
-    return build_decider(compose(run))
+    return build_decider(run)
 
 
 __all__ = ["RootConfig", "compose", "load_decider", "recorded_config", "run_folder"]

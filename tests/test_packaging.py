@@ -19,7 +19,7 @@ from packaging.version import Version
 
 ROOMS = (
     "errors contract prompts backbones forward readouts model metrics calibration data benchmarks "
-    "training evaluation tracking reporting tasks serving"
+    "training evaluation tracking remote reporting tasks serving"
 ).split()
 """From top to bottom: a module imports only from its own room and those above it."""
 

@@ -17,10 +17,11 @@ import lightning.pytorch as pl
 import pandas as pd
 from torch.utils.data import DataLoader
 
-from reflex.contract import Request, question_is_described
+from reflex.contract import Request
 from reflex.data.rows import Row
 from reflex.decider import Decider, Decision
 from reflex.evaluation.progress import ItemProgress
+from reflex.evaluation.rows import row_predictions
 from reflex.model import Compiled
 
 # Lightning announces devices and upsells on every Trainer; a run's own lines would drown.
@@ -133,7 +134,7 @@ def run_suite(
     frame = pd.DataFrame(
         prediction
         for i, row in enumerate(rows)
-        for prediction in _predictions(row, module.decisions[i])
+        for prediction in row_predictions(row, module.decisions[i])
     )
     return SuiteResult(frame, data.unique_tokens, module.seconds, dict(module.strategies))
 
@@ -147,38 +148,3 @@ def interruptible() -> Iterator[None]:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
         raise KeyboardInterrupt from None
-
-
-def _predictions(row: Row, decisions: dict[str, Decision]) -> list[dict[str, Any]]:
-    """One prediction per question, with the columns of reflex.tracking.predictions.SCHEMA."""
-    found = []
-    for question_id, question in row.questions.items():
-        decision = decisions[question_id]
-        target = [row.labels[question_id][key] for key in decision.keys]
-        top = max(target)
-        found.append(
-            {
-                "item_id": row.id,
-                "question_id": question_id,
-                "type": question.type,
-                "source": row.source,
-                "family": row.family,
-                "split": row.split,
-                "group": row.group,
-                "keys": list(decision.keys),
-                "target": target,
-                "gold": target.index(top) if target.count(top) == 1 else -1,
-                "readout": decision.readout,
-                "order_keys": [list(keys) for keys in decision.order_keys],
-                "scores": [list(scores) for scores in decision.scores],
-                "order_probabilities": [list(row) for row in decision.order_probabilities],
-                "probabilities": list(decision.probabilities),
-                "bucket": decision.bucket,
-                "state_tokens": decision.state_tokens,
-                "question_tokens": decision.question_tokens,
-                "described": question_is_described(question),
-            }
-        )
-        if decision.wordings > 1:
-            found[-1]["wordings"] = decision.wordings
-    return found

@@ -24,9 +24,12 @@ def load_suite(cfg: DictConfig) -> Suite:
 
     Raises BackboneError first where the device is missing: before gigabytes are fetched for it.
     """
-    from reflex.backbones.dtype import torch_device
+    from reflex.remote.remote import remote_model
 
-    torch_device(cfg.device.name)
+    if remote_model(cfg) is None:
+        from reflex.backbones.dtype import torch_device
+
+        torch_device(cfg.device.name)
     suite: Suite = shrink_rows(cfg, instantiate(cfg.benchmark).load())
     if not suite.rows:
         raise DataError(f"benchmark={suite.name}: no rows are left to read")

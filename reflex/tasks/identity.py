@@ -29,6 +29,7 @@ PINNED = {
     "device": ("dtype",),
     "benchmark": ("path",),
     "calibration": ("path", "force"),
+    "model": ("base_url", "concurrency", "timeout_s", "retries", "retry_s", "max_failures"),
 }
 """Keys that only say where something comes from; `facts` hold the hash of what was found there."""
 
@@ -86,8 +87,14 @@ def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
     # A group that is not chosen is null: one that is added later must not rename recorded cells.
     aside = (*NOT_HASHED, *NOT_READ.get(config["task"]["name"], ()))
     kept = {key: value for key, value in config.items() if key not in aside and value is not None}
+    if kept.get("model", {}).get("name") == "local":
+        del kept["model"]  # what every cell was before there was a choice
     for group, keys in PINNED.items():
+        if group not in kept:
+            continue
         kept[group] = {key: value for key, value in kept[group].items() if key not in keys}
+    if "readout" not in kept:
+        return kept
     # Options of readouts that no question type uses: a new readout must not rename recorded cells.
     names = {kind: config["readout"][kind] for kind in ("choice", "noul", "score")}
     own = {name: dict(config["readout"].get(name) or {}) for name in names.values()}
@@ -119,12 +126,12 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
         experiment=experiment,
         task=config["task"]["name"],
         group=sweep.group if sweep else f"{experiment or config['task']['name']}-{cell[:10]}",
-        name=",".join(swept) or axes["backbone"],
+        name=",".join(swept) or axes["backbone"] or config["model"]["name"],
         axes=axes,
         config=config,
         seed=config["seed"],
         limited=limit is not None or (experiment is not None and _narrower(hydra, sweep)),
-        debug=bool(config["smoke"]) or config["backbone"]["source"] == "random",
+        debug=bool(config["smoke"]) or (config["backbone"] or {}).get("source") == "random",
         command=command_line(),
     )
 
@@ -152,6 +159,8 @@ def _narrower(hydra: Any, sweep: Sweep | None) -> bool:
 
 
 def _choice(choices: Any, axis: str, config: dict[Any, Any]) -> Any:
+    if axis in config and config[axis] is None:
+        return None
     if axis == "readout":
         names = {config["readout"][kind] for kind in ("choice", "noul", "score")}
         return "+".join(sorted(names))

@@ -83,6 +83,8 @@ class RunRecord(RunIdentity):
     error: str | None = None
     git: dict[str, Any] = Field(default_factory=dict)
     backbone: dict[str, Any] = Field(default_factory=dict)
+    served: dict[str, Any] | None = None
+    """model=remote: the address, and what its /health said; None for a model in this process."""
     prompt_hash: str | None = None
     data: dict[str, Any] = Field(default_factory=dict)
     metric_definitions: dict[str, str] = Field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""A model behind somebody's `POST /v1/systemone`: the second implementation of what evaluation needs."""

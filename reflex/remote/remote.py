@@ -1,0 +1,58 @@
+"""`model=remote`: where a server is and how it is asked. Imports no client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from omegaconf import MISSING, DictConfig
+
+from reflex.errors import ConfigError
+
+
+@dataclass
+class RemoteModel:
+    """Whatever answers at `base_url` (the root, without /v1); its key comes from TYPESAFE_API_KEY.
+
+    model: the name to ask for. concurrency: requests in flight. timeout_s: of one try. retries: after the
+    first try, on connection errors, timeouts, 408, 429 and 5xx. retry_s: all tries of one item together.
+    max_failures: items that may stay unanswered in a finished run; more make it a failed one.
+    """
+
+    _target_: str = "reflex.remote.remote.RemoteModel"
+    name: str = "remote"
+    base_url: str = MISSING
+    model: str = "jev-latest"
+    concurrency: int = 16
+    timeout_s: float = 120.0
+    retries: int = 4
+    retry_s: float = 600.0
+    max_failures: int = 0
+
+    def __post_init__(self) -> None:
+        if self.base_url == MISSING:
+            return
+        self.base_url = self.base_url.rstrip("/").removesuffix("/v1")
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ConfigError(
+                f"model.base_url={self.base_url}: give http://… or https://… without /v1"
+            )
+        if parts.username or parts.password:
+            raise ConfigError("model.base_url: no password here; put the key into TYPESAFE_API_KEY")
+        for name in ("concurrency", "timeout_s", "retry_s"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"model.{name}={getattr(self, name)}: must be above 0")
+        for name in ("retries", "max_failures"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"model.{name}={getattr(self, name)}: must be 0 or more")
+
+
+def remote_model(cfg: DictConfig) -> RemoteModel | None:
+    """The remote model of a configuration, None where the model is local. Raises ConfigError."""
+    node: Any = cfg.get("model")
+    if node is None or node.get("name") != "remote":
+        return None
+    values = {str(key): node[key] for key in node if key != "_target_"}
+    return RemoteModel(**values)
