@@ -77,9 +77,15 @@ def main() -> None:
     )
     tell(times)
     cold_s = times["ours cold"]
-    print(f"(a) ours cold / bare forward over the same tokens   {cold_s / times['bare']:.2f}  (at most 1.0)")
-    print(f"(b) per branch / ours cold                          {times['per branch'] / cold_s:.2f}  (at least 4.5)")
-    print(f"(c) ours warm / ours cold                           {times['ours warm'] / cold_s:.2f}  (at most 0.85)")
+    print(
+        f"(a) ours cold / bare forward over the same tokens   {cold_s / times['bare']:.2f}  (at most 1.0)"
+    )
+    print(
+        f"(b) per branch / ours cold                          {times['per branch'] / cold_s:.2f}  (at least 4.5)"
+    )
+    print(
+        f"(c) ours warm / ours cold                           {times['ours warm'] / cold_s:.2f}  (at most 0.85)"
+    )
     crossover(decider, request, config, repeats)
 
 

@@ -39,19 +39,52 @@ def test_option_keys_follow_the_caller() -> None:
     ("raw", "loc"),
     [
         ({"questions": {"q": {"type": "noul", "instructions": "?"}}}, ("body", "state")),
-        ({"state": None, "questions": {"q": {"type": "noul", "instructions": "?"}}}, ("body", "state")),
-        ({"state": 3, "questions": {"q": {"type": "noul", "instructions": "?"}}}, ("body", "state")),
+        (
+            {"state": None, "questions": {"q": {"type": "noul", "instructions": "?"}}},
+            ("body", "state"),
+        ),
+        (
+            {"state": 3, "questions": {"q": {"type": "noul", "instructions": "?"}}},
+            ("body", "state"),
+        ),
         ({"state": "", "questions": {}}, ("body", "questions")),
         ({"state": "", "questions": {"q": {"type": "noul"}}}, ("body", "questions", "q")),
         ({"state": "", "questions": {"q": {"type": "choice"}}}, ("body", "questions", "q")),
-        ({"state": "", "questions": {"q": {"type": "choice", "criteria": {}}}}, ("body", "questions", "q")),
+        (
+            {"state": "", "questions": {"q": {"type": "choice", "criteria": {}}}},
+            ("body", "questions", "q"),
+        ),
         ({"state": "", "questions": {"q": {"type": "score", "criteria": ["a", None]}}}, ("body",)),
         ({"state": "", "questions": {"q": {"type": "score", "criteria": {"a": "b"}}}}, ("body",)),
         ({"state": "", "questions": {"q": {"type": "box", "instructions": "?"}}}, ("body",)),
-        ({"state": "", "questions": {"q": {"type": "noul", "instructions": "?", "x": 1}}}, ("body",)),
-        ({"state": "", "questions": {"q": {"type": "noul", "instructions": "?"}}, "permutations": 0}, ("body", "permutations")),
-        ({"state": "", "questions": {"q": {"type": "noul", "instructions": "?"}}, "permutations": 9}, ("body", "permutations")),
-        ({"state": "", "questions": {"q": {"type": "noul", "instructions": "?"}}, "permutations": "2"}, ("body", "permutations")),
+        (
+            {"state": "", "questions": {"q": {"type": "noul", "instructions": "?", "x": 1}}},
+            ("body",),
+        ),
+        (
+            {
+                "state": "",
+                "questions": {"q": {"type": "noul", "instructions": "?"}},
+                "permutations": 0,
+            },
+            ("body", "permutations"),
+        ),
+        (
+            {
+                "state": "",
+                "questions": {"q": {"type": "noul", "instructions": "?"}},
+                "permutations": 9,
+            },
+            ("body", "permutations"),
+        ),
+        (
+            {
+                "state": "",
+                "questions": {"q": {"type": "noul", "instructions": "?"}},
+                "permutations": "2",
+            },
+            ("body", "permutations"),
+        ),
         ([], ("body",)),
     ],
 )
@@ -72,7 +105,9 @@ def test_unknown_top_level_fields_are_ignored_and_odd_ids_kept() -> None:
 
 
 def test_structured_instructions_and_criteria() -> None:
-    question = parse_question({"type": "choice", "instructions": {"do": ["x"]}, "criteria": {"a": {"k": 1}}})
+    question = parse_question(
+        {"type": "choice", "instructions": {"do": ["x"]}, "criteria": {"a": {"k": 1}}}
+    )
     assert question.instructions == {"do": ["x"]}
 
 

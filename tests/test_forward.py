@@ -70,7 +70,9 @@ def test_strategies_equal_a_plain_forward_cold_and_warm(family: str, strategy: s
         with pytest.raises(ConfigError, match=r"linear_attention layers ignore a block mask"):
             Forward(backbone, config)
         return
-    trees = [random_tree(rng, p, q, o) for p, q, o in [(40, 3, 0), (5, 1, 4), (70, 2, 3), (20, 6, 0)]]
+    trees = [
+        random_tree(rng, p, q, o) for p, q, o in [(40, 3, 0), (5, 1, 4), (70, 2, 3), (20, 6, 0)]
+    ]
     wanted = [plain(backbone, tree) for tree in trees]
     forward = Forward(backbone, config)
     with torch.inference_mode():
@@ -83,11 +85,24 @@ def test_strategies_equal_a_plain_forward_cold_and_warm(family: str, strategy: s
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 5), st.integers(0, 6), st.integers(8, 200))
-def test_any_tree_in_any_slicing(seed: int, prefix: int, questions: int, options: int, size: int) -> None:
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 60),
+    st.integers(1, 5),
+    st.integers(0, 6),
+    st.integers(8, 200),
+)
+def test_any_tree_in_any_slicing(
+    seed: int, prefix: int, questions: int, options: int, size: int
+) -> None:
     backbone = tiny("llama")
     tree = random_tree(random.Random(seed), prefix, questions, options)
-    forward = Forward(backbone, ForwardConfig(strategy="packed", row_tokens=size, max_tokens=size, max_mask=4 * size * size))
+    forward = Forward(
+        backbone,
+        ForwardConfig(
+            strategy="packed", row_tokens=size, max_tokens=size, max_mask=4 * size * size
+        ),
+    )
     with torch.inference_mode():
         assert difference(forward.run([tree]).hidden, [plain(backbone, tree)]) < 1e-4
 
@@ -159,7 +174,9 @@ def test_tokens_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_state_longer_than_the_context_is_refused() -> None:
     tree = Tree(tuple([1] * 5000), (Segment((1, 2), -1, (1,)),))
-    with pytest.raises(ContextLengthError, match=r"5000 tokens.*context of tiny_llama \(4096 tokens\)"):
+    with pytest.raises(
+        ContextLengthError, match=r"5000 tokens.*context of tiny_llama \(4096 tokens\)"
+    ):
         Forward(tiny("llama"), ForwardConfig()).run([tree])
 
 
@@ -171,7 +188,9 @@ def test_auto_shares_the_prefix_only_where_it_pays() -> None:
 
 
 def test_layout_of_a_known_tree() -> None:
-    tree = Tree((1, 2), (Segment((3, 4), -1, (1,)), Segment((5,), 0, (0,)), Segment((6, 7), 0, (1,))))
+    tree = Tree(
+        (1, 2), (Segment((3, 4), -1, (1,)), Segment((5,), 0, (0,)), Segment((6, 7), 0, (1,)))
+    )
     row = lay_out(0, tree, units(tree, 100), 10, with_prefix=True)
     assert row.ids == (1, 2, 3, 4, 5, 6, 7)
     assert row.positions == (0, 1, 2, 3, 4, 4, 5)

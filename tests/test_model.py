@@ -41,7 +41,9 @@ def tiny_decider(*overrides: str) -> Decider:
     return build_decider(compose(["backbone=tiny_llama", "device.dtype=float32", *overrides]))
 
 
-def probabilities(decider: Decider, questions: dict[str, Any], state: Any = "A short state.") -> Any:
+def probabilities(
+    decider: Decider, questions: dict[str, Any], state: Any = "A short state."
+) -> Any:
     decisions = decider.decide([parse_request({"state": state, "questions": questions})])[0]
     return {name: np.array(d.probabilities) for name, d in decisions.items()}
 
@@ -50,7 +52,10 @@ def test_neighbours_do_not_matter(decider: Decider) -> None:
     """Adding, removing or rewording a neighbour moves no probability by more than 1e-5."""
     state = "The payout failed three times this week and nobody answers. " * 3
     together = probabilities(decider, QUESTIONS, state)
-    reworded = {**QUESTIONS, "escalate": {"type": "noul", "instructions": "Is it about shoes? " * 9}}
+    reworded = {
+        **QUESTIONS,
+        "escalate": {"type": "noul", "instructions": "Is it about shoes? " * 9},
+    }
     for name in ("queue", "urgency"):
         alone = probabilities(decider, {name: QUESTIONS[name]}, state)[name]
         assert np.abs(alone - together[name]).max() < 1e-5

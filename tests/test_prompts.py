@@ -27,7 +27,9 @@ def choice(n: int) -> Choice:
 
 
 @given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 5), st.text(max_size=8))
-def test_orders_are_distinct_permutations_identity_first(n: int, k: int, seed: int, name: str) -> None:
+def test_orders_are_distinct_permutations_identity_first(
+    n: int, k: int, seed: int, name: str
+) -> None:
     orders = option_orders(OrdersConfig(permutations=k, seed=seed), name, choice(n))
     assert orders[0] == tuple(range(n))
     assert len(set(orders)) == len(orders)

@@ -11,7 +11,7 @@ import torch
 
 from reflex.backbones.config import BackboneConfig, BackboneFacts, DeviceConfig
 from reflex.backbones.dtype import resolve_dtype, torch_device
-from reflex.backbones.locate import BackboneFiles, locate
+from reflex.backbones.locate import BackboneFiles, first_line, locate
 from reflex.backbones.tokens import PromptTokenizer
 from reflex.errors import BackboneError
 
@@ -98,12 +98,22 @@ def _read(config: BackboneConfig, files: BackboneFiles, dtype: torch.dtype) -> t
     hf_logging.set_verbosity_error()
     try:
         tokenizer = AutoTokenizer.from_pretrained(files.folder)
-        model = AutoModelForCausalLM.from_pretrained(
-            files.folder, dtype=dtype, attn_implementation=config.attention
+        model, loaded = AutoModelForCausalLM.from_pretrained(
+            files.folder,
+            dtype=dtype,
+            attn_implementation=config.attention,
+            output_loading_info=True,
         )
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise BackboneError(f"backbone {config.name} ({files.folder}): {reason}") from None
+    except Exception as error:  # configs, tokenizers and tensor files fail in a dozen classes
+        raise BackboneError(
+            f"backbone {config.name} ({files.folder}): {first_line(error)}"
+        ) from None
+    # transformers fills absent weights with random ones and only warns.
+    if absent := sorted(loaded["missing_keys"]):
+        raise BackboneError(
+            f"backbone {config.name} ({files.folder}): {len(absent)} weights are not in its files, "
+            f"the first is {absent[0]}; the folder is incomplete or not a causal language model"
+        )
     return model, tokenizer
 
 

@@ -88,7 +88,9 @@ def _cpu_model() -> str:
     except OSError:
         return platform.processor() or platform.machine()
     wanted = ("model name", "flags", "Features")
-    facts = sorted({line.partition(":")[2] for line in info.splitlines() if line.startswith(wanted)})
+    facts = sorted(
+        {line.partition(":")[2] for line in info.splitlines() if line.startswith(wanted)}
+    )
     return str(hash_text("".join(facts)))
 
 

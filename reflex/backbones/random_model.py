@@ -53,11 +53,18 @@ def random_model(family: str, seed: int) -> tuple[torch.nn.Module, Any]:
             linear_value_head_dim=16,
             linear_num_key_heads=2,
             linear_num_value_heads=4,
-            layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+            layer_types=[
+                "linear_attention",
+                "linear_attention",
+                "full_attention",
+                "linear_attention",
+            ],
             **shape,
         )
     else:
-        raise BackboneError(f"backbone.path={family}: random weights exist for llama, qwen3, qwen3_5")
+        raise BackboneError(
+            f"backbone.path={family}: random weights exist for llama, qwen3, qwen3_5"
+        )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config)

@@ -1,0 +1,180 @@
+"""Backbones from a folder, with an adapter, and everything that cannot be loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from reflex.backbones.backbone import Backbone, load_backbone
+from reflex.backbones.config import BackboneConfig, DeviceConfig
+from reflex.backbones.dtype import resolve_dtype
+from reflex.backbones.locate import locate
+from reflex.backbones.random_model import random_model
+from reflex.errors import BackboneError, ConfigError
+
+CPU = DeviceConfig(dtype="float32")
+IDS = torch.tensor([[72, 101, 108, 108, 111, 32, 65]])
+
+
+def saved(folder: Path, family: str = "llama", seed: int = 0) -> Path:
+    model, tokenizer = random_model(family, seed)
+    model.save_pretrained(folder)  # type: ignore[operator]
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def load(folder: Path, **extra: Any) -> Backbone:
+    config = BackboneConfig(name="saved", source="folder", path=str(folder), **extra)
+    return load_backbone(config, CPU)
+
+
+def logits(backbone: Backbone) -> torch.Tensor:
+    with torch.inference_mode():
+        return backbone.model(input_ids=IDS).logits
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "qwen3_5"])
+def test_a_saved_folder_is_the_model_that_was_saved(tmp_path: Path, family: str) -> None:
+    model, _ = random_model(family, 0)
+    backbone = load(saved(tmp_path / "m", family))
+    with torch.inference_mode():
+        wanted = model.eval()(input_ids=IDS).logits
+    assert torch.equal(logits(backbone), wanted)
+    assert backbone.tokens.template.answers_after_turn
+    assert backbone.facts.packable == (family != "qwen3_5")
+
+
+def test_a_vision_checkpoint_of_the_hybrid_is_read_as_text(tmp_path: Path) -> None:
+    """The published Qwen3.5 checkpoints are image-text models; the text part must load by itself."""
+    from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
+
+    text, tokenizer = random_model("qwen3_5", 0)
+    vision = {
+        "depth": 1,
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_heads": 2,
+        "out_hidden_size": 64,
+        "patch_size": 4,
+        "num_position_embeddings": 16,
+    }
+    config = Qwen3_5Config(text_config=text.config.to_dict(), vision_config=vision)  # type: ignore[union-attr, operator]
+    both = Qwen3_5ForConditionalGeneration(config).eval()
+    both.save_pretrained(tmp_path / "vl")
+    tokenizer.save_pretrained(tmp_path / "vl")
+    backbone = load(tmp_path / "vl")
+    with torch.inference_mode():
+        assert torch.allclose(logits(backbone), both(input_ids=IDS).logits, atol=1e-5)
+    assert not backbone.facts.packable
+    assert backbone.facts.context_length == 4096
+
+
+def test_an_adapter_is_merged_and_changes_the_identity(tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    base = saved(tmp_path / "m")
+    model, _ = random_model("llama", 0)
+    adapted = get_peft_model(
+        model,  # type: ignore[arg-type]
+        LoraConfig(r=4, target_modules=["q_proj", "down_proj"], init_lora_weights=False),
+    )
+    adapted.save_pretrained(str(tmp_path / "adapter"))
+    backbone = load(base, adapter=str(tmp_path / "adapter"))
+    with torch.inference_mode():
+        wanted = adapted.eval()(input_ids=IDS).logits
+    assert torch.allclose(logits(backbone), wanted, atol=1e-5)
+    assert float((logits(load(base)) - wanted).abs().max()) > 1e-2
+    plain = locate(BackboneConfig(name="m", source="folder", path=str(base)))
+    assert backbone.facts.weights_sha256 == plain.weights_sha256
+    assert backbone.facts.adapter_sha256 is not None
+
+
+def test_label_rows_equal_the_models_own_logits(tmp_path: Path) -> None:
+    for family in ("llama", "qwen3"):  # untied and tied projections
+        backbone = load(saved(tmp_path / family, family))
+        with torch.inference_mode():
+            out = backbone.model(input_ids=IDS, output_hidden_states=True)
+            hidden = out.hidden_states[-1][0]
+            rows = backbone.label_logits(hidden, [5, 65, 3])
+            assert torch.allclose(rows, out.logits[0][:, [5, 65, 3]].float(), atol=1e-5)
+            norm = backbone.log_normalisers(hidden, rows=2)
+            assert torch.allclose(norm, out.logits[0].float().logsumexp(-1), atol=1e-5)
+
+
+def test_weights_hash_follows_the_content(tmp_path: Path) -> None:
+    def sha(folder: Path) -> str:
+        config = BackboneConfig(name="m", source="folder", path=str(folder))
+        return locate(config).weights_sha256
+
+    a, b = saved(tmp_path / "a", seed=0), saved(tmp_path / "b", seed=1)
+    assert sha(a) == sha(saved(tmp_path / "again", seed=0)) != sha(b)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            BackboneConfig(name="x", source="folder", path="/nowhere"),
+            "no folder with a config.json",
+        ),
+        (BackboneConfig(name="x", source="gguf", path="/nowhere.gguf"), "no such GGUF file"),
+        (BackboneConfig(name="x", source="asset", path="gpt9"), "known assets are smollm2_135m"),
+        (BackboneConfig(name="x", source="random", path="gpt"), "llama, qwen3, qwen3_5"),
+        (
+            BackboneConfig(name="x", source="hub", path="nobody/nothing"),
+            "neither a local folder nor",
+        ),
+    ],
+)
+def test_what_cannot_be_loaded_says_so_in_one_line(config: BackboneConfig, message: str) -> None:
+    with pytest.raises(BackboneError, match=message) as caught:
+        load_backbone(config, CPU)
+    assert "\n" not in str(caught.value)
+
+
+def test_broken_files_are_one_line(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m")
+    (folder / "model.safetensors").write_bytes(b"not tensors")
+    with pytest.raises(BackboneError) as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+    from safetensors.torch import load_file, save_file
+
+    saved(folder)
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["model.norm.weight"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BackboneError, match=r"1 weights are not in its files.*norm"):
+        load(folder)
+    (tmp_path / "x.gguf").write_bytes(b"GGUF nonsense")
+    config = BackboneConfig(name="x", source="gguf", path=str(tmp_path / "x.gguf"))
+    with pytest.raises(BackboneError, match=r"x\.gguf: not a GGUF file"):
+        load_backbone(config, CPU)
+
+
+def test_dtype_and_device_are_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"device\.dtype=int8"):
+        DeviceConfig(dtype="int8")
+    monkeypatch.setenv("REFLEX_CACHE", str(tmp_path))
+    first = resolve_dtype(DeviceConfig())
+    assert first in ("float32", "bfloat16")
+    assert (tmp_path / "cpu_dtype.json").is_file()
+    assert resolve_dtype(DeviceConfig()) == first
+    if not torch.cuda.is_available():
+        config = BackboneConfig(name="x", source="random", path="llama")
+        with pytest.raises(BackboneError, match="device=cuda"):
+            load_backbone(config, DeviceConfig(name="cuda"))
+
+
+def test_a_head_that_is_not_linear_is_refused(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m")
+    import json
+
+    config = json.loads((folder / "config.json").read_text())
+    config["final_logit_softcapping"] = 30.0
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BackboneError, match="final_logit_softcapping"):
+        load(folder)
