@@ -12,8 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflex.backbones.config import BackboneConfig, DeviceConfig
 from reflex.backbones.backbone import load_backbone
+from reflex.backbones.config import BackboneConfig, DeviceConfig
 from reflex.build import build_decider
 from reflex.contract import parse_request
 from reflex.decider import Decider
