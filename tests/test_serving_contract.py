@@ -175,21 +175,22 @@ def test_openai_client_gets_the_same_probabilities(url: str) -> None:
 
 
 def test_booleans_and_strings_of_the_same_text_are_different_choices(url: str) -> None:
+    items: Any = [
+        {"role": "developer", "content": "Judge the call."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "Is it on?"},
+                {"type": "input_json", "data": {"switch": "up"}},
+            ],
+        },
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "it is on"},
+    ]
     client = openai.OpenAI(api_key="any", base_url=f"{url}/v1", max_retries=0)
     decision = client.decisions.create(
         model="gpt-6-luna",
-        input=[  # type: ignore[list-item, misc]
-            {"role": "developer", "content": "Judge the call."},
-            {
-                "role": "user",
-                "content": [
-                    {"type": "input_text", "text": "Is it on?"},
-                    {"type": "input_json", "data": {"switch": "up"}},
-                ],
-            },
-            {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
-            {"type": "function_call_output", "call_id": "c1", "output": "it is on"},
-        ],
+        input=items,
         questions=[
             {
                 "type": "choice",

@@ -1,0 +1,305 @@
+"""What HTTP, batching and kept states cost and bring, as ratios. One run, one table.
+
+    python scripts/bench_serve.py                      smollm2_135m, bfloat16, about three minutes
+    python scripts/bench_serve.py --seconds 4 backbone=tiny_llama device.dtype=float32
+
+Starts the real server as a process on a free port, loads it from this process, and stops it. Overrides are
+those of `python -m reflex.serve`. Exit status 1 when a ratio misses its target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+REPO = Path(__file__).resolve().parent.parent
+DEFAULTS = ("backbone=smollm2_135m", "device.dtype=bfloat16")
+CLIENTS = 16
+
+TICKET = (
+    "Order 4471, customer since 2019. The invoice for March was paid twice: once by card on the 2nd and "
+    "once by bank transfer on the 5th. Support promised a refund within a week; that was three weeks ago. "
+)
+NOUL = {"type": "noul", "instructions": "Is the customer asking for money back?"}
+CHOICE = {
+    "type": "choice",
+    "instructions": "Which team should handle this?",
+    "criteria": {"Billing": "Payments, refunds", "Technical": "Bugs, outages", "Sales": "Pricing"},
+}
+SCORE = {
+    "type": "score",
+    "instructions": "How frustrated is the customer?",
+    "criteria": ["Calm", "Frustrated", "Very angry"],
+}
+KINDS = (NOUL, CHOICE, SCORE)
+
+
+def short(index: int) -> dict[str, Any]:
+    """One question on a short text that nobody asked about before."""
+    return {"state": f"Ticket {index}. {TICKET}", "questions": {"q": KINDS[index % 3]}}
+
+
+def shared(index: int, times: int = 8) -> dict[str, Any]:
+    """One of many questions about the same document."""
+    question = {
+        **KINDS[index % 3],
+        "instructions": f"{KINDS[index % 3]['instructions']} (no. {index})",
+    }
+    return {"state": TICKET * times, "questions": {"q": question}}
+
+
+def different(index: int, times: int = 4) -> dict[str, Any]:
+    """A document of its own each time."""
+    return {"state": f"Case {index}. " + TICKET * times, "questions": {"q": KINDS[index % 3]}}
+
+
+@dataclass(frozen=True)
+class Load:
+    """Latencies (s) and rate (decisions per s) of one phase."""
+
+    latencies: list[float]
+    rate: float
+
+    def percentile(self, p: float) -> float:
+        ordered = sorted(self.latencies)
+        return ordered[min(len(ordered) - 1, int(p / 100 * len(ordered)))]
+
+
+class Server:
+    """The real server, as a process."""
+
+    def __init__(self, overrides: list[str]) -> None:
+        command = [sys.executable, "-m", "reflex.serve", "serve.port=0", "serve.log_level=info"]
+        self.process = subprocess.Popen(
+            [*command, *overrides], cwd=REPO, stderr=subprocess.PIPE, text=True
+        )
+        self.url = ""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            found = re.search(r"listening on (http://[\d.]+:(\d+))", line)
+            if found:
+                self.url, self.port = found[1], int(found[2])
+                break
+            sys.stderr.write(line)
+        if not self.url:
+            sys.exit("the server did not start")
+        threading.Thread(target=lambda: list(self.process.stderr), daemon=True).start()  # type: ignore[call-overload]
+        while self.status() != "ready":
+            if self.process.poll() is not None:
+                sys.exit("the server ended while loading")
+            time.sleep(0.2)
+
+    def status(self) -> str:
+        try:
+            with urllib.request.urlopen(f"{self.url}/health", timeout=10) as reply:
+                return str(json.load(reply)["status"])
+        except OSError:
+            return "unreachable"
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(60)
+
+
+async def client(port: int, bodies: list[bytes], until: float, latencies: list[float]) -> None:
+    """One keep-alive connection that asks, waits and asks again. Plain sockets: little CPU of its own."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for body in bodies:
+        if time.perf_counter() >= until:
+            break
+        start = time.perf_counter()
+        writer.write(
+            b"POST /v1/systemone HTTP/1.1\r\nhost: bench\r\ncontent-length: %d\r\n\r\n" % len(body)
+            + body
+        )
+        head = await reader.readuntil(b"\r\n\r\n")
+        status = head.split(b" ", 2)[1]
+        length = int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
+        reply = await reader.readexactly(length)
+        if status != b"200":
+            raise SystemExit(f"{status.decode()}: {reply.decode()[:200]}")
+        latencies.append(time.perf_counter() - start)
+    writer.close()
+
+
+def load(port: int, make: Any, clients: int, seconds: float, first: int) -> Load:
+    """Closed loop of `clients` for `seconds`; every request is a new one."""
+    per_client = 4000
+    bodies = [
+        [
+            json.dumps(make(first + c * per_client + i)).encode()
+            for i in range(per_client if clients == 1 else 600)
+        ]
+        for c in range(clients)
+    ]
+    latencies: list[float] = []
+
+    async def all_clients() -> None:
+        until = time.perf_counter() + seconds
+        await asyncio.gather(*(client(port, own, until, latencies) for own in bodies))
+
+    start = time.perf_counter()
+    asyncio.run(all_clients())
+    return Load(latencies, len(latencies) / (time.perf_counter() - start))
+
+
+IN_PROCESS = """
+import json, sys, time
+from reflex.build import build_decider
+from reflex.serving.source import resolve
+cfg, _ = resolve(json.loads(sys.argv[1]))
+decider = build_decider(cfg)
+found = []
+for raw in json.loads(sys.stdin.read()):
+    start = time.perf_counter()
+    decider.answer(raw)
+    found.append(time.perf_counter() - start)
+print(json.dumps(found))
+"""
+
+
+def in_process(overrides: list[str], requests: list[dict[str, Any]]) -> list[float]:
+    """Latencies of the same requests through `Decider.answer`, in a process of their own."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_PROCESS, json.dumps(overrides)],
+        input=json.dumps(requests),
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        sys.exit(done.stderr[-2000:])
+    return list(json.loads(done.stdout.splitlines()[-1]))
+
+
+def restart(overrides: list[str], tokens: int) -> tuple[float, float]:
+    """Seconds for one request on a state of about `tokens`: cold, and after a restart with the disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        own = [*overrides, f"serve.disk_cache_dir={folder}"]
+        seconds = []
+        for attempt in range(2):
+            server = Server(own)
+            taken = []
+            # Each repeat has its own state; the second process finds all of them on disk.
+            for repeat in range(3):
+                body = json.dumps(
+                    {"state": f"{repeat} " + TICKET * (tokens // 52), "questions": {"q": NOUL}}
+                ).encode()
+                latencies: list[float] = []
+                asyncio.run(client(server.port, [body], time.perf_counter() + 300, latencies))
+                taken += latencies
+            server.stop()
+            seconds.append(median(taken))
+            if attempt == 0 and not list(Path(folder).glob("*.state")):
+                sys.exit("no state was written")
+        return seconds[0], seconds[1]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=12.0, help="per phase")
+    parser.add_argument("--state-tokens", type=int, default=2000)
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("overrides", nargs="*")
+    options = parser.parse_args()
+    overrides = [*DEFAULTS, *options.overrides]
+
+    requests = [short(i) for i in range(40)]
+    server = Server(overrides)
+    try:
+        load(server.port, short, 1, 2.0, 10_000_000)  # settle
+        over_http: list[float] = []
+        bodies = [json.dumps(request).encode() for request in requests]
+        asyncio.run(client(server.port, bodies, time.perf_counter() + 300, over_http))
+        one_shared = load(server.port, shared, 1, options.seconds, 0)
+        many_shared = load(server.port, shared, CLIENTS, options.seconds, 100_000)
+        one_different = load(server.port, different, 1, options.seconds, 200_000)
+        many_different = load(server.port, different, CLIENTS, options.seconds, 300_000)
+    finally:
+        server.stop()
+    alone = in_process(overrides, requests)
+    cold, warm = restart(overrides, options.state_tokens)
+
+    overhead_ms = 1000 * (median(over_http) - median(alone))
+    tails = {
+        name: each.percentile(99) / each.percentile(50)
+        for name, each in (("shared", many_shared), ("different", many_different))
+    }
+    rows = [
+        (
+            "HTTP p50 − in-process p50, one short request",
+            overhead_ms,
+            "ms",
+            overhead_ms <= 5.0,
+            "≤ 5",
+        ),
+        (
+            "decisions/s, 16 clients / 1, shared state",
+            many_shared.rate / one_shared.rate,
+            "×",
+            None,
+            "≥ 1.3",
+        ),
+        (
+            "decisions/s, 16 clients / 1, different states",
+            many_different.rate / one_different.rate,
+            "×",
+            None,
+            "≥ 1",
+        ),
+        (
+            "p99 / p50 at 16 clients, shared state",
+            tails["shared"],
+            "×",
+            tails["shared"] <= 3,
+            "≤ 3",
+        ),
+        (
+            "p99 / p50 at 16 clients, different states",
+            tails["different"],
+            "×",
+            tails["different"] <= 3,
+            "≤ 3",
+        ),
+        (
+            f"restart with disk / cold, {options.state_tokens} tokens",
+            warm / cold,
+            "×",
+            warm / cold <= 0.35,
+            "≤ 0.35",
+        ),
+    ]
+    targets = {1: 1.3, 2: 1.0}
+    ok = True
+    print(f"\n{' '.join(overrides)}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    for index, (name, value, unit, met, target) in enumerate(rows):
+        met = value >= targets[index] if met is None else met
+        ok &= met
+        print(f"{name:<50} {value:8.2f} {unit:<3} {target:<7} {'met' if met else 'MISSED'}")
+    print(
+        f"\np50: in-process {1000 * median(alone):.1f} ms, HTTP {1000 * median(over_http):.1f} ms; "
+        f"shared 1/16 clients {one_shared.rate:.1f}/{many_shared.rate:.1f} decisions/s; "
+        f"different {one_different.rate:.1f}/{many_different.rate:.1f}; "
+        f"cold {cold:.3f} s, after restart {warm:.3f} s"
+    )
+    if options.json:
+        figures = {name: value for name, value, *_ in rows}
+        options.json.write_text(json.dumps(figures, indent=1, ensure_ascii=False))
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
