@@ -172,9 +172,10 @@ class _Run:
                 rows.append(lay_out(index, tree, part, self.starts[index], with_prefix=True))
         rows = [join_rows(group) for group in fill_rows(rows, self.config.tree_row_tokens)]
         rows.sort(key=lambda row: -len(row.ids))
-        for group in self._by_mask(rows, lambda row: 0):
-            hidden = calls.run_tree_rows(self.backbone, group)
-            self._keep(hidden, [row.reads for row in group])
+        for alike in _similar(rows, lambda row: len(row.ids)):
+            for group in self._by_mask(alike, lambda row: 0):
+                hidden = calls.run_tree_rows(self.backbone, group)
+                self._keep(hidden, [row.reads for row in group])
 
     # -- pieces of a strategy ------------------------------------------------------------------
 
@@ -297,5 +298,17 @@ def _by_sum(items, size, budget) -> Iterator[list]:
             group, total = [], 0
         group.append(item)
         total += size(item)
+    if group:
+        yield group
+
+
+def _similar(items, length, share=0.8) -> Iterator[list]:
+    """Runs of items (longest first) none of which is shorter than `share` of the run's longest."""
+    group: list = []
+    for item in items:
+        if group and length(item) < share * length(group[0]):
+            yield group
+            group = []
+        group.append(item)
     if group:
         yield group

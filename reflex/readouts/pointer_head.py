@@ -55,7 +55,11 @@ def load_head(head: torch.nn.Module, path: str, name: str) -> None:
         tensors = load_file(file)
     except (OSError, SafetensorError) as error:
         raise ReadoutError(f"{file}: not a heads file that can be read ({error})") from None
-    own = {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+    own = {
+        key.removeprefix(f"{name}."): value
+        for key, value in tensors.items()
+        if key.startswith(f"{name}.")
+    }
     expected = {key: tuple(value.shape) for key, value in head.state_dict().items()}
     if {key: tuple(value.shape) for key, value in own.items()} != expected:
         raise ReadoutError(

@@ -24,7 +24,7 @@ from reflex.errors import ConfigError
 from reflex.tasks.identity import run_identity
 
 if TYPE_CHECKING:
-    from reflex.data.mixture import Mixture
+    from reflex.data.rows import Row
     from reflex.model import DecisionModel
     from reflex.training.config import TrainConfig
     from reflex.training.module import TrainingModule
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 RESULT = "training.json"
-NOT_IDENTITY = ("fresh", "checkpoint_minutes", "keep", "log_steps")
+ROWS = "rows.jsonl"
+NOT_IDENTITY = ("name", "fresh", "checkpoint_minutes", "keep", "log_steps")
 """Settings of `train` that do not change what is trained."""
 
 
@@ -60,9 +61,8 @@ class Train:
         from reflex.build import to_object
         from reflex.tracking.wandb_run import wandb_run
 
-        module, mixture = build_training(cfg)
+        module = build_training(cfg, folder)
         write_json(folder / "config.json", OmegaConf.to_container(cfg, resolve=True))
-        write_json(folder / "mixture.json", mixture.facts())
         log.info(
             "%d rows, %d steps, %d tokens -> %s",
             len(module.rows), len(module.plan.steps), module.plan.total_tokens, folder,
@@ -104,7 +104,7 @@ def run_folder(cfg: DictConfig) -> tuple[Path, Any]:
         "train": {key: value for key, value in config.items() if key not in NOT_IDENTITY},
     }
     identity = run_identity(cfg, facts)
-    return Path(cfg.runs_dir) / identity.hash[:16], identity
+    return Path(cfg.runs_dir) / (config["name"] or identity.hash[:16]), identity
 
 
 def set_aside(folder: Path) -> None:
@@ -121,21 +121,19 @@ def set_aside(folder: Path) -> None:
     log.info("the earlier run is in %s", old)
 
 
-def build_training(cfg: DictConfig) -> tuple[TrainingModule, Mixture]:
+def build_training(cfg: DictConfig, folder: Path) -> TrainingModule:
     """Model with its trained parts, rows, plan: everything `fit` needs."""
     from lightning import seed_everything
 
     from reflex.build import build_model
-    from reflex.data.mixture import load_mixture
     from reflex.training.batches import plan_steps
     from reflex.training.module import TrainingModule, compile_rows, prepare
 
     config = train_config(cfg)
-    mixture = load_mixture(OmegaConf.to_object(cfg.mixture))  # type: ignore[arg-type]
+    rows = training_rows(cfg, folder)
     seed_everything(cfg.seed, verbose=False)
     model: DecisionModel = build_model(cfg)
     prepare(model, config, cfg.seed)
-    rows = mixture.train_rows()
     compiled = compile_rows(model, rows)
     packable = model.backbone.facts.packable and model.engine.config.strategy != "flat"
     sizes = [
@@ -148,7 +146,27 @@ def build_training(cfg: DictConfig) -> tuple[TrainingModule, Mixture]:
         max_tokens=config.max_tokens,
         bucket_steps=None if packable else config.bucket_steps,
     )
-    return TrainingModule(model, rows, compiled, plan, config), mixture
+    return TrainingModule(model, rows, compiled, plan, config)
+
+
+def training_rows(cfg: DictConfig, folder: Path) -> list[Row]:
+    """The run's rows: built once, written to its folder, and from then on read from there.
+
+    A resumed run thus trains on what it began with, whatever happened to the sources since.
+    """
+    from reflex.data.contamination import assert_clean
+    from reflex.data.mixture import load_mixture
+    from reflex.data.mixture_files import write_checked
+    from reflex.data.rows import read_jsonl
+
+    path = folder / ROWS
+    if not path.is_file():
+        mixture = load_mixture(OmegaConf.to_object(cfg.mixture))  # type: ignore[arg-type]
+        write_json(folder / "mixture.json", mixture.facts())
+        write_checked(path, mixture.train_rows())
+    rows = read_jsonl(path)
+    assert_clean(sorted({row.source for row in rows}), cfg.mixture.allow)
+    return rows
 
 
 def fit(module: TrainingModule, cfg: DictConfig, folder: Path, logger: Any = None) -> None:

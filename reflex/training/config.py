@@ -20,9 +20,11 @@ class TrainConfig:
     step_tokens: unique tokens of one optimiser step. micro_tokens: of one forward and backward, which
     bounds memory. max_tokens: stop the plan after this many tokens (null: all rows of the mixture).
     checkpoint_minutes: at most this much work is lost. keep: checkpoints kept. fresh: set an old run aside.
+    name: the run's folder below runs_dir, instead of its hash.
     """
 
     _target_: str = "reflex.training.config.TrainConfig"
+    name: str | None = None
     method: str = "lora"
     lora: LoraConfig = field(default_factory=LoraConfig)
     loss: LossConfig = field(default_factory=LossConfig)

@@ -9,7 +9,7 @@ from typing import Any
 import lightning
 import torch
 
-from reflex.data.rows import Row
+from reflex.data.rows import Row, rows_sha256
 from reflex.errors import TrainingError
 from reflex.model import Compiled, DecisionModel
 from reflex.training.batches import Plan, request_of
@@ -59,6 +59,7 @@ class TrainingModule(lightning.LightningModule):
         self.compiled = compiled
         self.plan = plan
         self.config = config
+        self.fingerprint = f"{plan.fingerprint()}:{rows_sha256(rows)}"
         self.step = 0
         self.last: dict[str, float] = {}
 
@@ -135,7 +136,7 @@ class TrainingModule(lightning.LightningModule):
     def state(self) -> dict[str, Any]:
         """Everything a checkpoint holds beside step and random states."""
         return {
-            "plan": self.plan.fingerprint(),
+            "plan": self.fingerprint,
             "weights": {name: p.detach().clone() for name, p in trainable(self).items()},
             "optimiser": self.trainer.optimizers[0].state_dict(),
             "schedule": self.trainer.lr_scheduler_configs[0].scheduler.state_dict(),
@@ -143,7 +144,7 @@ class TrainingModule(lightning.LightningModule):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a checkpoint. Raises TrainingError when it belongs to other data or settings."""
-        if state["plan"] != self.plan.fingerprint():
+        if state["plan"] != self.fingerprint:
             raise TrainingError(
                 "the checkpoint belongs to another plan of rows; start anew with train.fresh=true"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,11 @@ from reflex.training.config import TrainConfig
 from reflex.training.module import TrainingModule
 
 log = logging.getLogger(__name__)
+
+# Lightning announces devices and upsells on every Trainer; the run's own lines would drown.
+for _name in ("lightning.pytorch", "lightning.fabric"):
+    logging.getLogger(_name).setLevel(logging.ERROR)
+warnings.filterwarnings("ignore", module="lightning")
 
 
 class Progress(lightning.Callback):
@@ -70,13 +76,20 @@ class Checkpoints(lightning.Callback):
         self.seconds = 60 * config.checkpoint_minutes
         self.keep = config.keep
         self.saved = 0.0
+        self.state: dict[str, Any] | None = None
+
+    def setup(self, trainer: Any, pl_module: TrainingModule, stage: str) -> None:
+        # Lightning draws the first step number before on_train_start, and optimisers exist only then.
+        self.state = load_newest(self.folder)
+        if self.state is not None:
+            pl_module.step = self.state["step"]
 
     def on_train_start(self, trainer: Any, pl_module: TrainingModule) -> None:
-        state = load_newest(self.folder)
-        if state is not None:
-            pl_module.restore(state)
-            restore_random(state["random"])
+        if self.state is not None:
+            pl_module.restore(self.state)
+            restore_random(self.state["random"])
             log.info("resumed at step %d of %d", pl_module.step, len(pl_module.plan.steps))
+        self.state = None
         self.saved = time.monotonic()
 
     def on_train_batch_end(

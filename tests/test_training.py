@@ -1,0 +1,322 @@
+"""Training: losses, the one forward with gradients, exact resume."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import lightning
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reflex.data.rows import Row
+from reflex.errors import ConfigError, TrainingError
+from reflex.forward import calls
+from reflex.training import losses as L
+from reflex.training.batches import plan_steps
+from reflex.training.checkpoint import checkpoints, load_newest, save_checkpoint
+from reflex.training.config import TrainConfig
+from reflex.training.lora_config import LoraConfig
+from reflex.training.loss_config import LossConfig
+from reflex.training.module import TrainingModule, compile_rows, prepare, rate, trainable
+from tests.test_pointer import pointer_model
+
+
+def rows(count: int = 6) -> list[Row]:
+    found = []
+    for i in range(count):
+        raw = {
+            "id": f"r{i}",
+            "state": f"Message number {i}. " + "word " * (3 * i),
+            "questions": {
+                "topic": {"type": "choice", "criteria": {"a": None, "bee": "a longer text", "c": None}},
+                "yes": {"type": "noul", "instructions": "Is it so?"},
+                "level": {"type": "score", "criteria": ["low", "mid", "high"]},
+            },
+            "labels": {"topic": "abeec"[i % 2 :][0] if i % 2 == 0 else "bee", "yes": 0.3, "level": i % 3},
+        }
+        found.append(Row.from_json(raw))
+    return found
+
+
+def training(path: str = "llama", count: int = 6, step_tokens: int = 400, **settings) -> TrainingModule:
+    torch.manual_seed(0)
+    model = pointer_model(path)
+    config = TrainConfig(
+        lora=LoraConfig(rank=4), step_tokens=step_tokens, micro_tokens=200, **settings
+    )
+    prepare(model, config, seed=0)
+    generator = torch.Generator().manual_seed(2)
+    for name, parameter in trainable(model).items():
+        if name.endswith(".b"):  # B starts at 0, where A has no gradient: move it for the checks
+            torch.nn.init.normal_(parameter, std=0.05, generator=generator)
+    from reflex.training.lora import merge_all
+
+    merge_all(model)
+    data = rows(count)
+    compiled = compile_rows(model, data)
+    sizes = [each.tree.unique_tokens for each in compiled]
+    return TrainingModule(model, data, compiled, plan_steps(sizes, step_tokens, 200), config)
+
+
+def gradients(module: TrainingModule) -> dict[str, torch.Tensor]:
+    found = {name: p.grad.clone() for name, p in trainable(module).items() if p.grad is not None}
+    module.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize("path", ["llama", "qwen3", "qwen3_5"])
+def test_packed_rows_give_the_loss_and_gradients_of_single_questions(path):
+    """All rows through one call, against every question as a request of its own."""
+    module = training(path)
+    together = module.losses(range(len(module.rows)))
+    together.mean().backward()
+    packed = gradients(module)
+
+    alone = []
+    for row in module.rows:
+        for name in row.questions:
+            single = Row(row.id, row.state, {name: row.questions[name]}, {name: row.labels[name]})
+            module.rows = [single]
+            module.compiled = compile_rows(module.model, [single])
+            alone.append(module.losses([0]))
+    apart = torch.cat(alone)
+    apart.mean().backward()
+    single_gradients = gradients(module)
+
+    assert torch.allclose(together, apart, atol=1e-5)
+    assert packed.keys() == single_gradients.keys()
+    for name, gradient in packed.items():
+        scale = single_gradients[name].abs().max()
+        assert (gradient - single_gradients[name]).abs().max() <= 1e-4 * scale, name
+
+
+def test_several_trees_share_a_row(monkeypatch):
+    module = training()
+    seen = []
+    run = calls.run_tree_rows
+    monkeypatch.setattr(
+        calls, "run_tree_rows", lambda backbone, group: seen.append(group) or run(backbone, group)
+    )
+    module.model.engine.config.tree_row_tokens = 4000
+    module.losses(range(len(module.rows)))
+    assert [len(group) for group in seen] == [1]
+
+
+def test_accumulation_is_the_loss_of_the_whole_step():
+    module = training()
+    module.manual_backward = lambda loss: loss.backward()
+    everything = [tuple(range(6))]
+    parts = [(0,), (1, 2), (3, 4, 5)]
+    whole = module.accumulate(everything)
+    first = gradients(module)
+    assert module.accumulate(parts) == pytest.approx(whole, abs=1e-6)
+    for name, gradient in gradients(module).items():
+        assert (gradient - first[name]).abs().max() <= 1e-4 * first[name].abs().max(), name
+
+
+def test_merged_product_equals_peft_arithmetic():
+    from reflex.training.lora import LoraLinear
+
+    base = torch.nn.Linear(7, 5)
+    layer = LoraLinear(base, LoraConfig(rank=2, alpha=6.0), torch.Generator().manual_seed(0))
+    torch.nn.init.normal_(layer.b)
+    layer.merge()
+    x = torch.randn(3, 4, 7, requires_grad=True)
+    y = layer(x)
+    y.square().sum().backward()
+    found = [layer.a.grad, layer.b.grad, x.grad]
+    a, b = layer.a.detach().requires_grad_(), layer.b.detach().requires_grad_()
+    x2 = x.detach().requires_grad_()
+    plain = torch.nn.functional.linear(x2, base.weight, base.bias) + 3.0 * (x2 @ a.T) @ b.T
+    assert torch.allclose(y, plain, atol=1e-5)
+    plain.square().sum().backward()
+    for ours, theirs in zip(found, [a.grad, b.grad, x2.grad], strict=True):
+        assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+# -- losses ----------------------------------------------------------------------------------------
+
+
+def matrices(q: int = 3, k: int = 4):
+    generator = torch.Generator().manual_seed(5)
+    scores = torch.randn(q, k, generator=generator, dtype=torch.float64, requires_grad=True)
+    target = torch.rand(q, k, generator=generator, dtype=torch.float64)
+    mask = torch.ones(q, k, dtype=torch.bool)
+    mask[0, 3] = False
+    target[0, 3] = 0
+    return scores, target / target.sum(-1, keepdim=True), mask
+
+
+def log_p(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return scores.masked_fill(~mask, float("-inf")).log_softmax(-1).masked_fill(~mask, 0.0)
+
+
+@pytest.mark.parametrize("name", ["nll", "brier", "rps", "ordinal"])
+def test_gradcheck(name):
+    scores, target, mask = matrices()
+    term = getattr(L, name)
+    assert torch.autograd.gradcheck(lambda s: term(log_p(s, mask), target, mask), (scores,))
+
+
+def test_values_by_hand():
+    p = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64)
+    target = torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64)
+    mask = torch.ones(1, 3, dtype=torch.bool)
+    logs = p.log()
+    assert L.nll(logs, target, mask).item() == pytest.approx(-torch.log(torch.tensor(0.2)).item())
+    assert L.brier(logs, target, mask).item() == pytest.approx(0.25 + 0.09 + 0.64)
+    assert L.rps(logs, target, mask).item() == pytest.approx((0.5**2 + 0.8**2) / 2)
+    assert L.ordinal(logs, target, mask).item() == pytest.approx((0.5 * 4 + 0.3) / 4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(-30, 30), min_size=2, max_size=8), st.data())
+def test_one_hot_target_is_cross_entropy(values, data):
+    gold = data.draw(st.integers(0, len(values) - 1))
+    scores = torch.tensor([values], dtype=torch.float64)
+    target = torch.zeros_like(scores)
+    target[0, gold] = 1
+    mask = torch.ones_like(scores, dtype=torch.bool)
+    hard = torch.nn.functional.cross_entropy(scores, torch.tensor([gold]))
+    assert L.nll(scores.log_softmax(-1), target, mask).item() == pytest.approx(hard.item(), abs=1e-12)
+
+
+def test_an_impossible_option_is_no_nan():
+    logs = torch.tensor([[0.0, float("-inf")]])
+    target = torch.tensor([[1.0, 0.0]])
+    assert L.nll(logs, target, torch.ones(1, 2, dtype=torch.bool)).item() == 0
+
+
+def test_non_finite_loss_names_its_rows():
+    module = training()
+    with torch.no_grad():
+        module.model.heads["pointer"].linear.weight.fill_(float("nan"))
+    with pytest.raises(TrainingError, match=r"rows: r0, r1"):
+        module.accumulate([(0, 1)])
+
+
+def test_wrong_settings_name_the_key():
+    with pytest.raises(ConfigError, match="train.method"):
+        TrainConfig(method="magic")
+    with pytest.raises(ConfigError, match="train.loss.nll"):
+        LossConfig(nll=-1)
+
+
+# -- plan ------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.integers(1, 900), min_size=1, max_size=60),
+    st.integers(100, 2000),
+    st.integers(50, 1000),
+    st.sampled_from([None, 1, 4]),
+)
+def test_plan_holds_every_row_once_within_the_budgets(tokens, step, micro, bucket):
+    plan = plan_steps(tokens, step, micro, bucket_steps=bucket)
+    flat = [i for part in plan.steps for m in part for i in m]
+    assert sorted(flat) == list(range(len(tokens)))
+    for part in plan.steps:
+        size = sum(tokens[i] for m in part for i in m)
+        assert size <= step or sum(len(m) for m in part) == 1
+        for m in part:
+            assert sum(tokens[i] for i in m) <= micro or len(m) == 1
+
+
+def test_rate_warms_up_and_ends_at_zero():
+    config = TrainConfig(warmup=0.1)
+    values = [rate(step, 100, config) for step in range(101)]
+    assert values[0] == pytest.approx(0.1)
+    assert max(values) == 1
+    assert values[100] == pytest.approx(0, abs=1e-9)
+
+
+# -- resume ----------------------------------------------------------------------------------------
+
+
+def fit(module: TrainingModule, folder: Path, stop_at: int | None = None) -> None:
+    from reflex.training.progress import Checkpoints
+
+    class Stop(lightning.Callback):
+        def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+            if pl_module.step == stop_at:
+                trainer.should_stop = True
+
+    trainer = lightning.Trainer(
+        accelerator="cpu", logger=False, max_epochs=1, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, min_epochs=0,
+        callbacks=[Checkpoints(folder, module.config), Stop()],
+    )  # fmt: skip
+    trainer.fit(module)
+
+
+def weights(module: TrainingModule) -> dict[str, torch.Tensor]:
+    return {name: p.detach().clone() for name, p in trainable(module).items()}
+
+
+def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path):
+    settings = {"count": 16, "step_tokens": 200, "checkpoint_minutes": 0.0}
+    whole = training(**settings)
+    assert len(whole.plan.steps) >= 6
+    start = weights(whole)
+    fit(whole, tmp_path / "whole")
+    first = training(**settings)
+    fit(first, tmp_path / "cut", stop_at=3)
+    assert first.step == 3
+    second = training(**settings)
+    fit(second, tmp_path / "cut")
+    assert second.step == len(whole.plan.steps)
+    for name, value in weights(whole).items():
+        assert torch.equal(weights(second)[name], value), name
+        assert not torch.equal(start[name], value), name
+
+
+def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path):
+    """kill -9 in the middle of a real process, at whatever step it happens to be."""
+    code = (
+        "import sys; from pathlib import Path; from tests.test_training import *\n"
+        "module = training(count=40, step_tokens=200, checkpoint_minutes=0.0)\n"
+        "fit(module, Path(sys.argv[1]))\n"
+        "torch.save(weights(module), sys.argv[2])\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "killed"), str(tmp_path / "resumed.pt")]
+    process = subprocess.Popen(command)
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and len(checkpoints(tmp_path / "killed")) < 2:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    newest = checkpoints(tmp_path / "killed")
+    assert newest
+    assert not (tmp_path / "resumed.pt").exists()
+    subprocess.run(command, check=True)
+    whole = training(count=40, step_tokens=200, checkpoint_minutes=60.0)
+    fit(whole, tmp_path / "whole")
+    resumed = torch.load(tmp_path / "resumed.pt")
+    for name, value in weights(whole).items():
+        assert torch.equal(resumed[name], value), name
+
+
+def test_newest_by_step_and_partial_ones_ignored(tmp_path: Path, caplog):
+    for step in (5, 12, 100):
+        save_checkpoint(tmp_path, step, {"value": step}, keep=5)
+    (tmp_path / "step-0000100.pt").write_bytes(b"torn")
+    (tmp_path / "step-0000200.pt.77.tmp").write_bytes(b"partial")
+    state = load_newest(tmp_path)
+    assert state is not None
+    assert state["step"] == 12
+    assert "step-0000100.pt" in caplog.text
+    assert "partial" in caplog.text
+
+
+def test_checkpoint_of_another_plan_is_refused(tmp_path: Path):
+    fit(training(checkpoint_minutes=0.0), tmp_path)
+    other = training(count=5, checkpoint_minutes=0.0)
+    with pytest.raises(TrainingError, match="train.fresh=true"):
+        fit(other, tmp_path)
