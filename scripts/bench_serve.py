@@ -28,6 +28,7 @@ from typing import Any
 REPO = Path(__file__).resolve().parent.parent
 DEFAULTS = ("backbone=smollm2_135m", "device.dtype=bfloat16")
 CLIENTS = 16
+ROUNDS = 3
 
 TICKET = (
     "Order 4471, customer since 2019. The invoice for March was paid twice: once by card on the 2nd and "
@@ -76,6 +77,13 @@ class Load:
     def percentile(self, p: float) -> float:
         ordered = sorted(self.latencies)
         return ordered[min(len(ordered) - 1, int(p / 100 * len(ordered)))]
+
+
+def joined(rounds: list[Load]) -> Load:
+    """Several rounds of one phase as one."""
+    seconds = sum(len(each.latencies) / each.rate for each in rounds)
+    latencies = [value for each in rounds for value in each.latencies]
+    return Load(latencies, len(latencies) / seconds)
 
 
 class Server:
@@ -162,27 +170,68 @@ from reflex.build import build_decider
 from reflex.serving.source import resolve
 cfg, _ = resolve(json.loads(sys.argv[1]))
 decider = build_decider(cfg)
-found = []
-for raw in json.loads(sys.stdin.read()):
+print("ready", flush=True)
+for line in sys.stdin:
+    raw = json.loads(line)
     start = time.perf_counter()
     decider.answer(raw)
-    found.append(time.perf_counter() - start)
-print(json.dumps(found))
+    print(time.perf_counter() - start, flush=True)
 """
 
 
-def in_process(overrides: list[str], requests: list[dict[str, Any]]) -> list[float]:
-    """Latencies of the same requests through `Decider.answer`, in a process of their own."""
-    done = subprocess.run(
-        [sys.executable, "-c", IN_PROCESS, json.dumps(overrides)],
-        input=json.dumps(requests),
-        cwd=REPO,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        sys.exit(done.stderr[-2000:])
-    return list(json.loads(done.stdout.splitlines()[-1]))
+class InProcess:
+    """`Decider.answer` in a process of its own, one request at a time."""
+
+    def __init__(self, overrides: list[str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", IN_PROCESS, json.dumps(overrides)],
+            cwd=REPO,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._read()
+
+    def _read(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit("the in-process reference ended")
+        return line
+
+    def answer(self, request: dict[str, Any]) -> float:
+        """Seconds that one request took."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return float(self._read())
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def one_short_request(
+    port: int, overrides: list[str], seconds: float
+) -> tuple[list[float], list[float]]:
+    """The same requests over HTTP and in process, in turn, so that both see the same machine."""
+    reference = InProcess(overrides)
+    over_http: list[float] = []
+    alone: list[float] = []
+    until = time.perf_counter() + seconds
+    index = 0
+    while time.perf_counter() < until or index < 20:
+        request = short(index)
+        taken: list[float] = []
+        for own in (short(-1 - index), request):  # the first wakes the process up
+            body = json.dumps(own).encode()
+            asyncio.run(client(port, [body], time.perf_counter() + 300, taken))
+            alone.append(reference.answer(own))
+        over_http.append(taken[1])
+        alone.pop(-2)
+        index += 1
+    reference.stop()
+    return over_http, alone
 
 
 def restart(overrides: list[str], tokens: int) -> tuple[float, float]:
@@ -217,20 +266,21 @@ def main() -> int:
     options = parser.parse_args()
     overrides = [*DEFAULTS, *options.overrides]
 
-    requests = [short(i) for i in range(40)]
     server = Server(overrides)
     try:
         load(server.port, short, 1, 2.0, 10_000_000)  # settle
-        over_http: list[float] = []
-        bodies = [json.dumps(request).encode() for request in requests]
-        asyncio.run(client(server.port, bodies, time.perf_counter() + 300, over_http))
-        one_shared = load(server.port, shared, 1, options.seconds, 0)
-        many_shared = load(server.port, shared, CLIENTS, options.seconds, 100_000)
-        one_different = load(server.port, different, 1, options.seconds, 200_000)
-        many_different = load(server.port, different, CLIENTS, options.seconds, 300_000)
+        over_http, alone = one_short_request(server.port, overrides, options.seconds)
+        phases = [(shared, 1), (shared, CLIENTS), (different, 1), (different, CLIENTS)]
+        rounds: list[list[Load]] = [[] for _ in phases]
+        for turn in range(ROUNDS):  # in turn, for the same reason
+            for number, (make, clients) in enumerate(phases):
+                first = 100_000 * (1 + turn * len(phases) + number)
+                rounds[number].append(
+                    load(server.port, make, clients, options.seconds / ROUNDS, first)
+                )
+        one_shared, many_shared, one_different, many_different = map(joined, rounds)
     finally:
         server.stop()
-    alone = in_process(overrides, requests)
     cold, warm = restart(overrides, options.state_tokens)
 
     overhead_ms = 1000 * (median(over_http) - median(alone))
