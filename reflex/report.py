@@ -1,4 +1,4 @@
-"""python -m reflex.report [experiment=NAME] [target=markdown]: recorded runs to pages and the
+"""python -m reflex.report [experiment=NAME] [target=markdown|html|wandb]: recorded runs to pages and the
 index.
 
 Reads records (`REFLEX_RUNS`, default `runs/`, and `results/records/`), never a model.
@@ -14,13 +14,15 @@ from pathlib import Path
 from reflex.errors import ConfigError, RecordError, ReflexError
 
 USAGE = """\
-python -m reflex.report [experiment=NAME] [target=markdown] [runs_dir=DIR] [results_dir=DIR]
+python -m reflex.report [experiment=NAME] [target=TARGET] [runs_dir=DIR] [results_dir=DIR]
 
 Rebuilds results/NAME.md (full scope) and runs/pages/NAME.md (limited or debug runs) from records
 alone, then the index results/README.md. Without experiment=NAME: every experiment with records.
 NAME may also be the group of a run outside any experiment.
 Hand-written text between <!-- hand:NAME --> and <!-- /hand --> stays.
 
+  target       markdown (default), html (the same page as one self-contained file), or wandb (a Report over
+               the sweep's runs: published where there is an account, else its spec in runs/pages/)
   runs_dir     recorded runs, default $REFLEX_RUNS or runs
   results_dir  pages and committed records, default results
 """

@@ -85,19 +85,28 @@ def test_everything_imported_is_declared(repo: Path, pyproject: dict) -> None:
 
 
 def test_the_core_needs_no_extra(repo: Path, pyproject: dict) -> None:
-    """Only reflex/serving and reflex/serve.py may import what extra `serve` brings."""
+    """Only who belongs to an extra may import what it brings."""
+    own = {
+        ("remote", "client.py"): "remote",
+        ("reporting", "wandb_report.py"): "report",
+    }
     owners = metadata.packages_distributions()
     core = {canonicalize_name(Requirement(line).name) for line in pyproject["dependencies"]}
+    extras = {
+        name: {canonicalize_name(Requirement(line).name) for line in lines}
+        for name, lines in pyproject["optional-dependencies"].items()
+    }
     strays: list[str] = []
     for path in sorted((repo / "reflex").rglob("*.py")):
         relative = path.relative_to(repo / "reflex")
         if relative.parts[0] in {"serving", "serve.py"}:
             continue
+        allowed = core | extras.get(own.get(relative.parts, ""), set())
         for module, line in imports_of(path):
             top = module.split(".")[0]
             if top in sys.stdlib_module_names or top == "reflex":
                 continue
-            if not {canonicalize_name(owner) for owner in owners.get(top, [top])} & core:
+            if not {canonicalize_name(owner) for owner in owners.get(top, [top])} & allowed:
                 strays.append(f"reflex/{relative}:{line}: {module}")
     assert strays == []
 

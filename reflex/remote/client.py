@@ -76,9 +76,7 @@ class RemoteDecider:
         answered = self.answer_many(requests)
         return [decisions_of(*pair, self.readouts) for pair in zip(requests, answered, strict=True)]
 
-    def ask_all(
-        self, requests: Mapping[int, Request], done: Callable[[int, Asked], None]
-    ) -> None:
+    def ask_all(self, requests: Mapping[int, Request], done: Callable[[int, Asked], None]) -> None:
         """Ask every request; `done` gets each outcome as it comes, in this thread, and may raise.
 
         Raises ConfigError for a key that is refused or an address that is no such server, RemoteError

@@ -107,7 +107,9 @@ def _get(url: str, timeout_s: float) -> tuple[int, dict[str, Any]]:
     except ValueError:
         found = None
     # A server that lacks the page, or keeps it from us, may answer questions all the same.
-    return (status, found) if isinstance(found, dict) and status not in (401, 403, 404) else (200, {})
+    return (
+        (status, found) if isinstance(found, dict) and status not in (401, 403, 404) else (200, {})
+    )
 
 
 def _name(value: Any) -> Any:

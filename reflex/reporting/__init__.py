@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from reflex.reporting.html import write_html
 from reflex.reporting.index import write_index
 from reflex.reporting.page import write_page
 from reflex.reporting.sweep import Places, Sweep, find_sweeps, group_sweep
 from reflex.reporting.terminal import print_table
+from reflex.reporting.wandb_report import write_wandb_report
 from reflex.tracking.record import Found
 
 __all__ = [
@@ -26,7 +28,11 @@ __all__ = [
     "write_page",
 ]
 
-targets: dict[str, Callable[[Sweep, Places], Path]] = {"markdown": write_page}
+targets: dict[str, Callable[[Sweep, Places], Path]] = {
+    "markdown": write_page,
+    "html": write_html,
+    "wandb": write_wandb_report,
+}
 
 
 def write_group_page(
