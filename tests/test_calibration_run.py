@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,14 @@ from reflex.data.rows import Row
 from reflex.errors import CalibrationError, ContaminationError
 from reflex.evaluation.suite import run_suite
 from reflex.loading import compose
-from reflex.tasks.fitting import FIT_PREDICTIONS, Settled, settle, write_files
+from reflex.tasks.fitting import (
+    FIT_PREDICTIONS,
+    Raw,
+    Settled,
+    read_content_free,
+    settle,
+    write_files,
+)
 from reflex.tracking.predictions import read_predictions
 
 NAMES = ("good", "bad", "fine")
@@ -60,7 +67,10 @@ def settled(cfg: DictConfig, items: list[Row]) -> Settled:
     calibration = instantiate(cfg.calibration)
     decider = (build_uncalibrated if calibration.fits else build_decider)(cfg, backbone())
     predictions = run_suite(decider, items, 4096).predictions
-    return settle(cfg, calibration, decider, items, predictions, {"suite": "made up"}, 4096)
+    facts = dataclasses.asdict(backbone().facts)
+    raw = Raw(predictions, facts, decider.model.style.fingerprint(), {})
+    probes = partial(read_content_free, calibration, decider, items, 4096)
+    return settle(cfg, calibration, raw, {"suite": "made up"}, probes)
 
 
 @pytest.mark.parametrize("name", ["transfer", "position_prior", "position_prior_content_free"])
@@ -160,9 +170,7 @@ def test_content_free_reads_leave_the_model_as_it_was() -> None:
     cfg = config("calibration=position_prior_content_free")
     decider = build_uncalibrated(cfg, backbone())
     before = dataclasses.replace(decider.model.orders)
-    from reflex.tasks.fitting import read_content_free
-
-    frame = read_content_free(cfg, instantiate(cfg.calibration), decider, rows(3, 3), 4096)
+    frame = read_content_free(instantiate(cfg.calibration), decider, rows(3, 3), 4096)
     assert decider.model.orders == before
     assert sorted(map(len, frame["order_keys"])) == [2] * 3 + [6] * 3  # two questions, three states
     assert set(frame["source"]) == {"content_free"}

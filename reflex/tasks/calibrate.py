@@ -38,6 +38,7 @@ class Calibrate:
         from reflex.calibration.fit import report_error
         from reflex.calibration.fitted import identity
         from reflex.data.contamination import assert_clean
+        from reflex.tasks.fitting import run_frames
         from reflex.tracking.files import write_atomic
         from reflex.tracking.record import json_text, read_record
 
@@ -81,12 +82,11 @@ class Calibrate:
     def _folder(self, cfg: DictConfig) -> Path:
         from reflex.loading import run_folder
         from reflex.tasks.evaluate import Evaluate
+        from reflex.tasks.fitting import uncalibrated
 
         if self.from_run is not None:
             return run_folder(self.from_run, Path(cfg.runs_dir))
-        cell = cfg.copy()
-        OmegaConf.set_struct(cell, False)
-        cell.calibration = {"_target_": "reflex.calibration.none.NoCalibration", "name": "none"}
+        cell = uncalibrated(cfg)
         evaluate = Evaluate()
         cell.task = OmegaConf.structured(evaluate)
         _, _, folder = evaluate.prepare(cell)
@@ -105,20 +105,7 @@ class Calibrate:
         cfg = recorded_config(folder)
         rows = instantiate(cfg.benchmark).load().rows
         decider = build_uncalibrated(cfg)
-        return read_content_free(cfg, calibration, decider, rows, Evaluate().batch_tokens)
-
-
-def run_frames(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(rows of split `fit`, the others) of a recorded run."""
-    from reflex.calibration.fit import SPLIT
-    from reflex.tasks.fitting import FIT_PREDICTIONS
-    from reflex.tracking.predictions import read_predictions
-
-    frame = read_predictions(folder)
-    if (folder / FIT_PREDICTIONS).is_file():
-        return read_predictions(folder / FIT_PREDICTIONS), frame
-    of_fit = frame["split"] == SPLIT
-    return frame[of_fit], frame[~of_fit]
+        return read_content_free(calibration, decider, rows, Evaluate().batch_tokens)
 
 
 def told(found: Calibration) -> Iterator[str]:

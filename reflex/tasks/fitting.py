@@ -1,24 +1,40 @@
-"""A run that fits its own calibration: fit rows apart from measured rows, fitted, applied, kept beside it."""
+"""A run that fits its own calibration: fit rows apart from measured rows, fitted, applied, kept beside it.
+
+Scores are recorded before temperature, so a cell that differs from a recorded one in its calibration alone
+takes its scores from there: the model is not asked the same thing twice.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from reflex.errors import CalibrationError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from reflex.benchmarks.base import Suite
     from reflex.calibration.fitted import Calibration
     from reflex.data.rows import Row
     from reflex.decider import Decider
 
 FIT_PREDICTIONS = "fit_predictions.parquet"
 """Beside `predictions.parquet`: what was read of the rows of split `fit`, for further fits."""
+
+
+@dataclass(frozen=True)
+class Raw:
+    """What a model answered at temperature 1 (or under a loaded calibration), and what it was."""
+
+    predictions: pd.DataFrame
+    backbone: dict[str, Any]
+    prompt_hash: str | None
+    cost: dict[str, Any]
 
 
 @dataclass
@@ -33,25 +49,25 @@ class Settled:
 def settle(
     cfg: DictConfig,
     calibration: Any,
-    decider: Decider,
-    rows: list[Row],
-    predictions: pd.DataFrame,
+    raw: Raw,
     fitted_on: dict[str, Any],
-    batch_tokens: int,
+    content_free: Callable[[], pd.DataFrame] | None = None,
 ) -> Settled:
     """Rows of split `fit` are never measured together with others; where `calibration` has to be fitted,
-    they are what it is fitted on. Raises CalibrationError, ContaminationError."""
+    they are what it is fitted on. `content_free` reads what a content-free prior is estimated from.
+    Raises CalibrationError, ContaminationError."""
     from reflex.calibration.apply import apply
     from reflex.calibration.fit import SPLIT
+    from reflex.calibration.fitted import FILE, identity
     from reflex.data.contamination import assert_clean
     from reflex.tracking.predictions import predictions_bytes
     from reflex.tracking.record import json_text
 
-    of_fit = predictions["split"] == SPLIT
-    fit_rows, measured = predictions[of_fit], predictions[~of_fit]
+    of_fit = raw.predictions["split"] == SPLIT
+    fit_rows, measured = raw.predictions[of_fit], raw.predictions[~of_fit]
     if not calibration.fits:
         if not len(measured) or not len(fit_rows):
-            return Settled(predictions)
+            return Settled(raw.predictions)
         return Settled(
             measured.reset_index(drop=True),
             files={FIT_PREDICTIONS: predictions_bytes(fit_rows)},
@@ -64,14 +80,12 @@ def settle(
                 "fit with task=calibrate and set calibration.path"
             )
     assert_clean(set(fit_rows["source"]))
-    content_free = None
-    if calibration.prior == "content_free":
-        content_free = read_content_free(cfg, calibration, decider, rows, batch_tokens)
-    found: Calibration = calibration.fit(
-        fit_rows, {**here(cfg, decider), **fitted_on}, content_free
-    )
-    from reflex.calibration.fitted import FILE
-
+    probes = None
+    if calibration.prior == "content_free" and content_free is not None:
+        probes = content_free()
+    readout, orders = (OmegaConf.to_container(cfg[group]) for group in ("readout", "orders"))
+    of = identity(raw.backbone, raw.prompt_hash, readout, orders)  # type: ignore[arg-type]
+    found: Calibration = calibration.fit(fit_rows, {**of, **fitted_on}, probes)
     return Settled(
         apply(measured, found).reset_index(drop=True),
         facts=summary(found),
@@ -93,11 +107,46 @@ def write_files(folder: Path, files: dict[str, bytes]) -> None:
         write_atomic_all({folder / name: data for name, data in files.items()})
 
 
-def here(cfg: DictConfig, decider: Decider) -> dict[str, Any]:
-    """What a calibration fitted in this run belongs to."""
-    from reflex.build import calibration_identity
+def uncalibrated(cfg: DictConfig) -> DictConfig:
+    """The same cell at temperature 1."""
+    cell: DictConfig = cfg.copy()
+    OmegaConf.set_struct(cell, False)
+    cell.calibration = {"_target_": "reflex.calibration.none.NoCalibration", "name": "none"}
+    return cell
 
-    return calibration_identity(cfg, decider.model)
+
+def recorded_scores(cfg: DictConfig, suite: Suite, calibration: Any) -> Raw | None:
+    """Scores of the recorded cell that differs in its calibration alone; None where there is none, or where
+    the model is needed anyway (`force`, a content-free prior, a calibration that is loaded)."""
+    from reflex.tasks.cells import cell_folder
+    from reflex.tasks.facts import cell_facts
+    from reflex.tasks.identity import run_identity
+    from reflex.tracking.record import is_finished, read_record
+
+    if cfg.force or not calibration.fits or calibration.prior == "content_free":
+        return None
+    import pandas as pd
+
+    cell = uncalibrated(cfg)
+    folder = cell_folder(cell, run_identity(cell, cell_facts(cell, suite)))
+    if not is_finished(folder):
+        return None
+    record = read_record(folder)
+    frame = pd.concat(run_frames(folder), ignore_index=True)
+    cost = {**record.cost, "scores_from": record.hash}
+    return Raw(frame, record.backbone, record.prompt_hash, cost)
+
+
+def run_frames(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(rows of split `fit`, the others) of a recorded run."""
+    from reflex.calibration.fit import SPLIT
+    from reflex.tracking.predictions import read_predictions
+
+    frame = read_predictions(folder)
+    if (folder / FIT_PREDICTIONS).is_file():
+        return read_predictions(folder / FIT_PREDICTIONS), frame
+    of_fit = frame["split"] == SPLIT
+    return frame[of_fit], frame[~of_fit]
 
 
 def summary(found: Calibration) -> dict[str, Any]:
@@ -116,7 +165,7 @@ def summary(found: Calibration) -> dict[str, Any]:
 
 
 def read_content_free(
-    cfg: DictConfig, calibration: Any, decider: Decider, rows: list[Row], batch_tokens: int
+    calibration: Any, decider: Decider, rows: Sequence[Row], batch_tokens: int
 ) -> pd.DataFrame:
     """Predictions of the suite's questions over states that say nothing, in six orders of sorted options.
 
