@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +62,15 @@ class Evaluate:
 
     def prepare(self, cfg: DictConfig) -> tuple[Suite, RunIdentity, Path]:
         """The suite, which cell this is, and the folder it is recorded in. Loads no weights."""
+        from reflex.remote.remote import remote_model
+
         suite = load_suite(cfg)
-        identity = run_identity(cfg, cell_facts(cfg, suite))
+        if remote_model(cfg):
+            from reflex.tasks.remote import remote_identity
+
+            identity = remote_identity(cfg, suite)
+        else:
+            identity = run_identity(cfg, cell_facts(cfg, suite))
         return suite, identity, cell_folder(cfg, identity)
 
     def failed(self, cfg: DictConfig, error: Exception) -> None:
@@ -87,7 +95,7 @@ class Evaluate:
         }
         with wandb_run(to_object(cfg.tracker), identity, folder) as tracker:
             try:
-                measured, predictions, files = self._measure(cfg, suite, tracker.logger)
+                measured, predictions, files = self._measure(cfg, suite, folder, tracker.logger)
                 write_files(folder, files)
                 record = RunRecord(status="finished", **measured, **common, finished="")
             except Exception as error:
@@ -114,48 +122,46 @@ class Evaluate:
         return 0
 
     def _measure(
-        self, cfg: DictConfig, suite: Suite, logger: Any
+        self, cfg: DictConfig, suite: Suite, folder: Path, logger: Any
     ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, bytes]]:
         """Everything a finished record says beyond its identity, the predictions, and further files."""
-        from reflex import metrics
         from reflex.build import build_decider, build_uncalibrated
-        from reflex.data.rows import items_sha256, rows_sha256
-        from reflex.evaluation.splits import metrics_by
         from reflex.evaluation.suite import run_suite
-        from reflex.metrics import sensitivity
-        from reflex.tasks.fitting import settle
+        from reflex.remote.remote import remote_model
+        from reflex.tasks.fitting import Raw, read_content_free, recorded_scores, settle
+        from reflex.tasks.numbers import data_facts, measured
 
+        if remote_model(cfg):
+            from reflex.tasks.remote import measure
+
+            return measure(cfg, suite, folder)
         calibration = instantiate(cfg.calibration)
-        decider = (build_uncalibrated if calibration.fits else build_decider)(cfg)
-        result = run_suite(decider, suite.rows, self.batch_tokens, logger)
-        data = {"data_sha256": rows_sha256(suite.rows), "items_sha256": items_sha256(suite.rows)}
-        fitted_on = {"suite": suite.name, **data}
-        settled = settle(
-            cfg, calibration, decider, suite.rows, result.predictions, fitted_on, self.batch_tokens
-        )
-        predictions = settled.measured
-        facts = asdict(decider.model.backbone.facts)
-        pairs = suite.facts.get("question_pairs", ())
+        raw, content_free = recorded_scores(cfg, suite, calibration), None
+        if raw is None:
+            decider = (build_uncalibrated if calibration.fits else build_decider)(cfg)
+            result = run_suite(decider, suite.rows, self.batch_tokens, logger)
+            facts = asdict(decider.model.backbone.facts)
+            facts |= {"strategy": cfg.forward.strategy, "used": result.strategies}
+            prompt_hash = decider.model.style.fingerprint()
+            raw = Raw(result.predictions, facts, prompt_hash, result.cost(decider))
+            content_free = partial(
+                read_content_free, calibration, decider, suite.rows, self.batch_tokens
+            )
+        data = data_facts(suite)
+        fitted_on = {
+            "suite": suite.name,
+            "data_sha256": data["sha256"],
+            "items_sha256": data["items_sha256"],
+        }
+        settled = settle(cfg, calibration, raw, fitted_on, content_free)
         return (
             {
-                "backbone": {**facts, "strategy": cfg.forward.strategy, "used": result.strategies},
-                "prompt_hash": decider.model.style.fingerprint(),
-                "data": {
-                    "suite": suite.name,
-                    "sha256": data["data_sha256"],
-                    "items_sha256": data["items_sha256"],
-                    "n_rows": len(suite.rows),
-                    "facts": suite.facts,
-                    **({"calibration": settled.facts} if settled.facts else {}),
-                },
-                "metric_definitions": {**metrics.DEFINITIONS, **sensitivity.DEFINITIONS},
-                "metrics": {
-                    **metrics.compute(predictions, cfg.seed),
-                    **sensitivity.compute(predictions, pairs),
-                },
-                "by": metrics_by(predictions, suite.facts, cfg.seed),
-                "cost": result.cost(decider),
+                "backbone": raw.backbone,
+                "prompt_hash": raw.prompt_hash,
+                "data": {**data, **({"calibration": settled.facts} if settled.facts else {})},
+                **measured(suite, settled.measured, cfg.seed),
+                "cost": raw.cost,
             },
-            predictions,
+            settled.measured,
             settled.files,
         )
