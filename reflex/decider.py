@@ -126,6 +126,11 @@ class Decider:
                 extras["x_wording_disagreement"] = decision.wording_disagreement
             if decision.bucket is not None:
                 extras["x_bucket"] = decision.bucket
+            if request.x_orders:
+                extras["x_orders"] = [
+                    dict(zip(decision.keys, row, strict=True))
+                    for row in decision.order_probabilities
+                ]
             named = dict(zip(decision.keys, decision.probabilities, strict=True))
             answers[question_id] = build_answer(question, named, extras)
         any_decision = next(iter(decisions.values()))

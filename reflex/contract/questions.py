@@ -74,7 +74,11 @@ Question: TypeAlias = Annotated[Noul | Choice | Score, Field(discriminator="type
 
 
 class Request(BaseModel):
-    """One state and the questions asked of it. `permutations` is reflex's own extension."""
+    """One state and the questions asked of it. reflex's own extensions:
+
+    permutations: how many orders of the options are asked and averaged. x_orders: whether answers show each
+    order's own distribution too.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -83,6 +87,7 @@ class Request(BaseModel):
     questions: dict[Annotated[str, Field(min_length=1)], Question] = Field(min_length=1)
     assets: dict[str, JsonValue] | None = None
     permutations: int | None = Field(default=None, ge=1, le=MAX_PERMUTATIONS, strict=True)
+    x_orders: bool = Field(default=False, strict=True)
 
 
 _QUESTION: TypeAdapter[Question] = TypeAdapter(Question)

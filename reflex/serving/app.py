@@ -1,4 +1,4 @@
-"""The FastAPI app: both doors, models, health, metrics, and whatever pages are hung beside them."""
+"""The FastAPI app: both doors, models, health, metrics, and the playground."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from reflex.errors import ReflexError
+from reflex.serving import page as playground
 from reflex.serving.auth import Keys
 from reflex.serving.config import ServeConfig
 from reflex.serving.engine import Engine
@@ -20,7 +21,7 @@ from reflex.serving.metrics import Metrics
 from reflex.serving.replies import KINDS, error_reply, json_reply
 from reflex.serving.schema import openapi
 
-Page = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 RELEASED = "2026-01-01"
 
@@ -29,12 +30,10 @@ def create_app(
     engine: Engine,
     config: ServeConfig,
     keys: Keys | None = None,
-    pages: dict[str, Page] | None = None,
 ) -> FastAPI:
     """The app around `engine`, which it starts and stops.
 
-    `pages` are GET routes by path (the playground hangs at `/`); without one for `/`, `/` tells what
-    is there.
+    `/` is the playground for a browser, and tells programs what is there.
     """
     metrics = Metrics()
     engine.on_batch = metrics.batch
@@ -84,16 +83,21 @@ def create_app(
         return Response(metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def index(request: Request) -> Response:
-        return json_reply({"name": "reflex", "endpoints": sorted(ENDPOINTS)})
+        if playground.wants_page(request):
+            return playground.page(request)
+        return json_reply(
+            {"name": "reflex", "endpoints": sorted(ENDPOINTS)}, headers={"vary": "accept"}
+        )
 
-    routes: list[tuple[str, str, Page]] = [
+    routes: list[tuple[str, str, Handler]] = [
         ("POST", "/v1/systemone", systemone),
         ("POST", "/v1/decisions", decisions),
         ("GET", "/v1/models", models),
         ("GET", "/health", health),
         ("GET", "/ready", ready),
         ("GET", "/metrics", prometheus),
-        *(("GET", path, page) for path, page in ({"/": index} | (pages or {})).items()),
+        ("GET", "/", index),
+        *(("GET", path, handler) for path, handler in playground.assets().items()),
     ]
     for method, path, handler in routes:
         app.add_route(path, handler, methods=[method], include_in_schema=False)
