@@ -34,17 +34,26 @@ def rows(count: int = 6) -> list[Row]:
             "id": f"r{i}",
             "state": f"Message number {i}. " + "word " * (3 * i),
             "questions": {
-                "topic": {"type": "choice", "criteria": {"a": None, "bee": "a longer text", "c": None}},
+                "topic": {
+                    "type": "choice",
+                    "criteria": {"a": None, "bee": "a longer text", "c": None},
+                },
                 "yes": {"type": "noul", "instructions": "Is it so?"},
                 "level": {"type": "score", "criteria": ["low", "mid", "high"]},
             },
-            "labels": {"topic": "abeec"[i % 2 :][0] if i % 2 == 0 else "bee", "yes": 0.3, "level": i % 3},
+            "labels": {
+                "topic": "abeec"[i % 2 :][0] if i % 2 == 0 else "bee",
+                "yes": 0.3,
+                "level": i % 3,
+            },
         }
         found.append(Row.from_json(raw))
     return found
 
 
-def training(path: str = "llama", count: int = 6, step_tokens: int = 400, **settings) -> TrainingModule:
+def training(
+    path: str = "llama", count: int = 6, step_tokens: int = 400, **settings
+) -> TrainingModule:
     torch.manual_seed(0)
     model = pointer_model(path)
     config = TrainConfig(
@@ -100,17 +109,20 @@ def test_several_trees_share_a_row(monkeypatch):
     module = training()
     seen = []
     run = calls.run_tree_rows
-    monkeypatch.setattr(
-        calls, "run_tree_rows", lambda backbone, group: seen.append(group) or run(backbone, group)
-    )
+
+    def counted(backbone, group):
+        seen.append(group)
+        return run(backbone, group)
+
+    monkeypatch.setattr(calls, "run_tree_rows", counted)
     module.model.engine.config.tree_row_tokens = 4000
     module.losses(range(len(module.rows)))
     assert [len(group) for group in seen] == [1]
 
 
-def test_accumulation_is_the_loss_of_the_whole_step():
+def test_accumulation_is_the_loss_of_the_whole_step(monkeypatch):
     module = training()
-    module.manual_backward = lambda loss: loss.backward()
+    monkeypatch.setattr(module, "manual_backward", lambda loss: loss.backward())
     everything = [tuple(range(6))]
     parts = [(0,), (1, 2), (3, 4, 5)]
     whole = module.accumulate(everything)
@@ -137,6 +149,8 @@ def test_merged_product_equals_peft_arithmetic():
     assert torch.allclose(y, plain, atol=1e-5)
     plain.square().sum().backward()
     for ours, theirs in zip(found, [a.grad, b.grad, x2.grad], strict=True):
+        assert ours is not None
+        assert theirs is not None
         assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
@@ -184,7 +198,9 @@ def test_one_hot_target_is_cross_entropy(values, data):
     target[0, gold] = 1
     mask = torch.ones_like(scores, dtype=torch.bool)
     hard = torch.nn.functional.cross_entropy(scores, torch.tensor([gold]))
-    assert L.nll(scores.log_softmax(-1), target, mask).item() == pytest.approx(hard.item(), abs=1e-12)
+    assert L.nll(scores.log_softmax(-1), target, mask).item() == pytest.approx(
+        hard.item(), abs=1e-12
+    )
 
 
 def test_an_impossible_option_is_no_nan():
@@ -196,15 +212,15 @@ def test_an_impossible_option_is_no_nan():
 def test_non_finite_loss_names_its_rows():
     module = training()
     with torch.no_grad():
-        module.model.heads["pointer"].linear.weight.fill_(float("nan"))
+        next(iter(module.model.heads.parameters())).fill_(float("nan"))
     with pytest.raises(TrainingError, match=r"rows: r0, r1"):
         module.accumulate([(0, 1)])
 
 
 def test_wrong_settings_name_the_key():
-    with pytest.raises(ConfigError, match="train.method"):
+    with pytest.raises(ConfigError, match=r"train\.method"):
         TrainConfig(method="magic")
-    with pytest.raises(ConfigError, match="train.loss.nll"):
+    with pytest.raises(ConfigError, match=r"train\.loss\.nll"):
         LossConfig(nll=-1)
 
 
@@ -261,7 +277,7 @@ def weights(module: TrainingModule) -> dict[str, torch.Tensor]:
 
 
 def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path):
-    settings = {"count": 16, "step_tokens": 200, "checkpoint_minutes": 0.0}
+    settings: dict = {"count": 16, "step_tokens": 200, "checkpoint_minutes": 0.0}
     whole = training(**settings)
     assert len(whole.plan.steps) >= 6
     start = weights(whole)
@@ -318,5 +334,58 @@ def test_newest_by_step_and_partial_ones_ignored(tmp_path: Path, caplog):
 def test_checkpoint_of_another_plan_is_refused(tmp_path: Path):
     fit(training(checkpoint_minutes=0.0), tmp_path)
     other = training(count=5, checkpoint_minutes=0.0)
-    with pytest.raises(TrainingError, match="train.fresh=true"):
+    with pytest.raises(TrainingError, match=r"train\.fresh=true"):
         fit(other, tmp_path)
+
+
+# -- what is saved ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["llama", "qwen3_5"])
+def test_saved_adapter_and_heads_answer_what_training_answered(tmp_path: Path, path: str):
+    """Through PEFT's own loader, merged: also the proof that the adapter is in PEFT's format."""
+    from reflex.backbones.backbone import load_backbone
+    from reflex.backbones.config import BackboneConfig, DeviceConfig
+    from reflex.config import readout_config
+    from reflex.model import DecisionModel
+    from reflex.readouts.pointer import Config
+    from reflex.training.save import save_adapter, save_heads
+
+    base = pointer_model(path).backbone
+    base.model.save_pretrained(tmp_path / "base")
+    base.tokenizer.save_pretrained(tmp_path / "base")
+    module = training(path)
+    fit(module, tmp_path / "checkpoints")
+    save_adapter(module.model.backbone.model, tmp_path / "adapter", module.config.lora, "base")
+    save_heads(module.model, tmp_path / "heads.safetensors")
+    backbone = load_backbone(
+        BackboneConfig(
+            name="tiny",
+            source="folder",
+            path=str(tmp_path / "base"),
+            adapter=str(tmp_path / "adapter"),
+        ),
+        DeviceConfig(dtype="float32"),
+    )
+    readouts = readout_config()(
+        choice="pointer",
+        noul="pointer",
+        score="pointer",
+        pointer=Config(weights=str(tmp_path / "heads.safetensors")),
+    )
+    trained_model = module.model
+    served = DecisionModel(
+        backbone,
+        trained_model.style,
+        trained_model.orders,
+        readouts,
+        trained_model.engine.config,
+    )
+    from reflex.training.batches import request_of
+
+    with torch.inference_mode():
+        for row in module.rows:
+            trained = module.model([request_of(row)]).scores[0]
+            found = served([request_of(row)]).scores[0]
+            for name in row.questions:
+                assert torch.allclose(trained[name].scores[0], found[name].scores[0], atol=2e-5)

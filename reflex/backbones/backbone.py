@@ -77,7 +77,9 @@ def load_backbone(config: BackboneConfig, device: DeviceConfig) -> Backbone:
     files = locate(config)
     dtype = resolve_dtype(device)
     target = torch_device(device.name)
-    model, tokenizer = _read(config, files, getattr(torch, dtype))
+    # An update is added in float32 and rounded once: most of it would be lost in a rounded weight.
+    read_as = torch.float32 if files.adapter_folder is not None else getattr(torch, dtype)
+    model, tokenizer = _read(config, files, read_as)
     if files.adapter_folder is not None:
         from peft import PeftModel
 

@@ -98,9 +98,7 @@ def training_row(
     settled = all(_can_abstain(item.asks[name]) for name in names)
     if donors and settled and rng.random() < config.abstain:
         state = rng.choice(donors).states[0]
-        labels = {
-            name: {key: 1 / len(label) for key in label} for name, label in labels.items()
-        }
+        labels = {name: {key: 1 / len(label) for key in label} for name, label in labels.items()}
     return Row(row_id, state, questions, labels, source, family, "train", _group(item))
 
 
@@ -117,7 +115,9 @@ def _group(item: Item) -> str:
     return item.id
 
 
-def _drawn(ask: Ask, config: AugmentConfig, rng: random.Random) -> tuple[Question, dict[str, float]]:
+def _drawn(
+    ask: Ask, config: AugmentConfig, rng: random.Random
+) -> tuple[Question, dict[str, float]]:
     paraphrased = rng.random() < config.paraphrase
     shown = dict(rng.choice(ask.sets) if paraphrased else ask.sets[0]) if ask.sets else {}
     negated = bool(ask.negated) and rng.random() < config.negate

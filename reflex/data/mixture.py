@@ -90,7 +90,9 @@ class Mixture:
     def train_rows(self) -> list[Row]:
         """All training rows in training order."""
         counts = apportion(self.shares, self.config.rows)
-        rows = [row for name, count in counts.items() for row in self._draw(self.pools[name], count)]
+        rows = [
+            row for name, count in counts.items() for row in self._draw(self.pools[name], count)
+        ]
         return hash_order(rows, lambda row: row.id, f"order:{self.config.seed}")
 
     def _draw(self, pool: Pool, count: int) -> list[Row]:
@@ -119,9 +121,7 @@ class Mixture:
         for pool in self.pools.values():
             items = hash_order(pool.items[split], lambda item: item.id, f"held-out:{split}")
             for item in items[:per_source]:
-                rows.append(
-                    canonical_row(item, pool.name, pool.family, split, vary=split == "fit")
-                )
+                rows.append(canonical_row(item, pool.name, pool.family, split, vary=split == "fit"))
         return rows
 
     def facts(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def check_coverage(pool: Pool) -> None:
                 for label, p in ask.distribution(labels).items():
                     if p > 0:
                         seen.setdefault(f"{name}/{split}", Counter())[label] += 1
-    for name, labels in offered.items():
+    for name, wanted in offered.items():
         if len(fixed[name]) > 1:
             continue
         train = set(seen.get(f"{name}/train", ()))
@@ -199,7 +199,7 @@ def check_coverage(pool: Pool) -> None:
                 f"source {pool.name}: label {missing[0]!r} of {name} is never trained but scored; "
                 "use more rows of the source"
             )
-        if missing := sorted(labels - observed):
+        if missing := sorted(wanted - observed):
             raise DataError(
                 f"source {pool.name}: {name} offers {missing[0]!r}, which no row has as its answer; "
                 "use more rows of the source"

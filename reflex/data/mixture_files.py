@@ -21,5 +21,7 @@ def write_checked(path: Path, rows: Sequence[Row]) -> None:
     for wanted, found in zip(rows, back, strict=True):
         if canonical(wanted.to_json()) != canonical(found.to_json()):
             waiting.unlink()
-            raise DataError(f"row {wanted.id}: comes back from {path.name} changed; nothing was kept")
+            raise DataError(
+                f"row {wanted.id}: comes back from {path.name} changed; nothing was kept"
+            )
     waiting.replace(path)

@@ -205,7 +205,15 @@ def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: f
     config = module.config
     adapter = None
     if config.method == "lora":
-        save_adapter(module.model.backbone.model, folder / "adapter", config.lora, cfg.backbone.path)
+        import torch
+
+        save_adapter(
+            module.model.backbone.model,
+            folder / "adapter",
+            config.lora,
+            cfg.backbone.path,
+            getattr(torch, config.save_dtype),
+        )
         adapter = "adapter"
     elif config.method == "full":
         module.model.backbone.model.save_pretrained(folder / "backbone")
@@ -231,5 +239,7 @@ def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: f
 
 def write_json(path: Path, value: Any) -> None:
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    temporary.write_text(
+        json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8"
+    )
     os.replace(temporary, path)

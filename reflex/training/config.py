@@ -21,6 +21,7 @@ class TrainConfig:
     bounds memory. max_tokens: stop the plan after this many tokens (null: all rows of the mixture).
     checkpoint_minutes: at most this much work is lost. keep: checkpoints kept. fresh: set an old run aside.
     name: the run's folder below runs_dir, instead of its hash.
+    save_dtype: of the saved adapter (float16 halves its size and keeps three digits more than it needs).
     """
 
     _target_: str = "reflex.training.config.TrainConfig"
@@ -43,6 +44,7 @@ class TrainConfig:
     keep: int = 2
     log_steps: int = 10
     fresh: bool = False
+    save_dtype: str = "float16"
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -52,6 +54,10 @@ class TrainConfig:
         for name in ("step_tokens", "micro_tokens", "keep", "log_steps", "bucket_steps"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
+        if self.save_dtype not in ("float32", "float16", "bfloat16"):
+            raise ConfigError(
+                f"train.save_dtype={self.save_dtype}: use float32, float16 or bfloat16"
+            )
         if not 0 <= self.warmup < 1:
             raise ConfigError(f"train.warmup={self.warmup}: a share of the steps, in 0..1")
         if self.lr <= 0 or self.head_lr <= 0:

@@ -18,6 +18,7 @@ import torch
 from reflex.errors import ConfigError
 from reflex.training.lora_config import PRESETS, LoraConfig
 
+
 class _MergedProduct(torch.autograd.Function):
     """x W̃ᵀ with W̃ = W + s·B A given merged; gradients reach x, A and B."""
 
@@ -41,7 +42,9 @@ class _MergedProduct(torch.autograd.Function):
 class LoraLinear(torch.nn.Module):
     """A frozen linear layer with a trained low-rank update (A: rank × in, B: out × rank, float32)."""
 
-    def __init__(self, base: torch.nn.Linear, config: LoraConfig, generator: torch.Generator) -> None:
+    def __init__(
+        self, base: torch.nn.Linear, config: LoraConfig, generator: torch.Generator
+    ) -> None:
         super().__init__()
         out_features, in_features = base.weight.shape
         self.scale = config.alpha / config.rank

@@ -9,7 +9,15 @@ from reflex.errors import ConfigError
 PRESETS = {
     "attention": ("q_proj", "k_proj", "v_proj", "o_proj"),
     "mlp": ("gate_proj", "up_proj", "down_proj"),
-    "linear_attention": ("in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "in_proj_qkvz", "in_proj_ba", "out_proj"),
+    "linear_attention": (
+        "in_proj_qkv",
+        "in_proj_z",
+        "in_proj_a",
+        "in_proj_b",
+        "in_proj_qkvz",
+        "in_proj_ba",
+        "out_proj",
+    ),
 }
 PRESETS["all"] = PRESETS["attention"] + PRESETS["mlp"] + PRESETS["linear_attention"]
 

@@ -65,7 +65,7 @@ class TrainingModule(lightning.LightningModule):
 
     # -- what Lightning asks for ---------------------------------------------------------------
 
-    def configure_optimizers(self) -> dict[str, Any]:
+    def configure_optimizers(self) -> Any:
         heads = {f"model.heads.{name}" for name, _ in self.model.heads.named_parameters()}
         named = trainable(self)
         groups = [
@@ -95,10 +95,11 @@ class TrainingModule(lightning.LightningModule):
         if not math.isfinite(float(norm)):
             raise TrainingError(f"step {step}: gradient is not finite; {self._rows_of(step)}")
         optimiser.step()  # type: ignore[union-attr]
-        schedule.step()  # type: ignore[union-attr,call-arg]
+        schedule.step()  # type: ignore[union-attr]
         merge_all(self.model)
         self.step = step + 1
-        self.last = {"loss": loss, "grad_norm": float(norm), "lr": schedule.get_last_lr()[0]}  # type: ignore[union-attr]
+        lr = float(schedule.get_last_lr()[0])  # type: ignore[union-attr]
+        self.last = {"loss": loss, "grad_norm": float(norm), "lr": lr}
 
     # -- the loss ------------------------------------------------------------------------------
 
@@ -150,7 +151,9 @@ class TrainingModule(lightning.LightningModule):
             )
         own = trainable(self)
         if set(own) != set(state["weights"]):
-            raise TrainingError("the checkpoint holds other weights; start anew with train.fresh=true")
+            raise TrainingError(
+                "the checkpoint holds other weights; start anew with train.fresh=true"
+            )
         with torch.no_grad():
             for name, parameter in own.items():
                 parameter.copy_(state["weights"][name])

@@ -13,7 +13,6 @@ import lightning
 
 from reflex.training.checkpoint import load_newest, restore_random, save_checkpoint
 from reflex.training.config import TrainConfig
-from reflex.training.module import TrainingModule
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ class Progress(lightning.Callback):
         self.clock = time.perf_counter()
 
     def on_train_batch_end(
-        self, trainer: Any, pl_module: TrainingModule, outputs: Any, batch: int, batch_idx: int
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: int, batch_idx: int
     ) -> None:
         plan = pl_module.plan
         self.losses.append(pl_module.last["loss"])
@@ -78,13 +77,13 @@ class Checkpoints(lightning.Callback):
         self.saved = 0.0
         self.state: dict[str, Any] | None = None
 
-    def setup(self, trainer: Any, pl_module: TrainingModule, stage: str) -> None:
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         # Lightning draws the first step number before on_train_start, and optimisers exist only then.
         self.state = load_newest(self.folder)
         if self.state is not None:
             pl_module.step = self.state["step"]
 
-    def on_train_start(self, trainer: Any, pl_module: TrainingModule) -> None:
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if self.state is not None:
             pl_module.restore(self.state)
             restore_random(self.state["random"])
@@ -93,7 +92,7 @@ class Checkpoints(lightning.Callback):
         self.saved = time.monotonic()
 
     def on_train_batch_end(
-        self, trainer: Any, pl_module: TrainingModule, outputs: Any, batch: int, batch_idx: int
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: int, batch_idx: int
     ) -> None:
         last = pl_module.step == len(pl_module.plan.steps)
         if last or time.monotonic() - self.saved >= self.seconds:

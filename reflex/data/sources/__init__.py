@@ -27,4 +27,6 @@ def source(name: str) -> Source:
     try:
         return _registry()[name]
     except KeyError:
-        raise ConfigError(f"source {name}: unknown; use one of {', '.join(source_names())}") from None
+        raise ConfigError(
+            f"source {name}: unknown; use one of {', '.join(source_names())}"
+        ) from None

@@ -8,16 +8,21 @@ from typing import Any
 from reflex.data.sources.base import HubSet, Item, Source
 from reflex.data.sources.nli import pair_item
 
-LABELS = {**{"SUPPORTS": "yes", "REFUTES": "no", "NOT ENOUGH INFO": "maybe"}, 0: "yes", 1: "maybe", 2: "no"}
+LABELS = {
+    "SUPPORTS": "yes",
+    "REFUTES": "no",
+    "NOT ENOUGH INFO": "maybe",
+    0: "yes",
+    1: "maybe",
+    2: "no",
+}
 
 
 def item(raw: Mapping[str, Any]) -> Item | None:
     label = LABELS.get(raw["label"])
     if label is None:
         return None
-    return pair_item(
-        str(raw["id"]), raw["evidence"], raw["claim"], label
-    )
+    return pair_item(str(raw["id"]), raw["evidence"], raw["claim"], label)
 
 
 SOURCE = Source(
@@ -26,7 +31,9 @@ SOURCE = Source(
     item=item,
     files={"train/anli_test.jsonl": "hash"},
     hub=(
-        HubSet("facebook/anli", split="train_r3", rename={"premise": "evidence", "hypothesis": "claim"}),
+        HubSet(
+            "facebook/anli", split="train_r3", rename={"premise": "evidence", "hypothesis": "claim"}
+        ),
     ),
     licence="CC BY-NC 4.0 (non-commercial)",
 )

@@ -17,6 +17,5 @@ SOURCE = Source(
     family="knowledge",
     item=item,
     files={"train/arc_easy_train.jsonl": "hash", "train/arc_easy_test.jsonl": "hash"},
-    
     licence="CC BY-SA 4.0",
 )

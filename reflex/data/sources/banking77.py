@@ -21,7 +21,9 @@ SETS = (plain(BANKING77), humanised(BANKING77))
 def item(raw: Mapping[str, Any]) -> Item:
     text = raw["text"]
     states = (text, {"message": text}, {"utterance": text}, {"text": text})
-    return Item(str(raw["id"]), states, {"intent": Ask("choice", WORDINGS, raw["label"], SETS, large=True)})
+    return Item(
+        str(raw["id"]), states, {"intent": Ask("choice", WORDINGS, raw["label"], SETS, large=True)}
+    )
 
 
 SOURCE = Source(

@@ -86,7 +86,9 @@ class Source:
     files: Mapping[str, str] = field(default_factory=dict)
     hub: tuple[HubSet, ...] = ()
     licence: str = ""
-    derive: Callable[[Callable[[str], Iterator[Mapping[str, Any]]]], Iterator[Mapping[str, Any]]] | None = None
+    derive: (
+        Callable[[Callable[[str], Iterator[Mapping[str, Any]]]], Iterator[Mapping[str, Any]]] | None
+    ) = None
     """Instead of a file of its own: raw rows made from other files (given a reader of them)."""
 
     def items(self, root: Path | None = None) -> list[tuple[str, Item]]:
@@ -122,7 +124,7 @@ class Source:
             names = ", ".join(self.files)
             raise DataError(f"source {self.name}: none of {names} below {root}; set REFLEX_DATA")
         try:
-            from datasets import load_dataset
+            from datasets import load_dataset  # type: ignore[import-not-found]
         except ImportError:
             raise DataError(
                 f"source {self.name}: no file below {root}; set REFLEX_DATA, or pip install datasets "
@@ -189,7 +191,9 @@ def multiple_choice(
     # One proposal per item, right or wrong by a hash of its id: no generator, no state.
     wrong = [choice for choice in choices if choice != gold]
     pick = split_of(str(raw["id"]), "proposal", {"right": 0.5, "wrong": 0.5})
-    place = int(split_of(str(raw["id"]), "which", {str(i): 1 / len(wrong) for i in range(len(wrong))}))
+    place = int(
+        split_of(str(raw["id"]), "which", {str(i): 1 / len(wrong) for i in range(len(wrong))})
+    )
     proposed = gold if pick == "right" else wrong[place]
     asks["check"] = Ask(
         "noul",

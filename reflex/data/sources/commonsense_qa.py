@@ -17,6 +17,5 @@ SOURCE = Source(
     family="knowledge",
     item=item,
     files={"train/commonsense_qa_dev.jsonl": "hash"},
-    
     licence="MIT",
 )

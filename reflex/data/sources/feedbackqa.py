@@ -23,7 +23,12 @@ WORDINGS = (
 def item(raw: Mapping[str, Any]) -> Item:
     rated = {str(i): float(p) for i, p in enumerate(raw["distribution"])}
     state = {"question": raw["question"], "answer": raw["answer"]}
-    return Item(str(raw["id"]), (state,), {"helpful": Ask("score", WORDINGS, rated, (LEVELS,))}, raw["question"])
+    return Item(
+        str(raw["id"]),
+        (state,),
+        {"helpful": Ask("score", WORDINGS, rated, (LEVELS,))},
+        raw["question"],
+    )
 
 
 SOURCE = Source(
@@ -31,6 +36,5 @@ SOURCE = Source(
     family="quality",
     item=item,
     files={"train/feedbackqa_valid.jsonl": "hash"},
-    
     licence="none stated",
 )

@@ -15,9 +15,7 @@ def item(raw: Mapping[str, Any]) -> Item | None:
     label = LABELS.get(raw["label"])
     if label is None:
         return None
-    return pair_item(
-        str(raw["id"]), raw["evidence"], raw["claim"], label, labels=("yes", "no")
-    )
+    return pair_item(str(raw["id"]), raw["evidence"], raw["claim"], label, labels=("yes", "no"))
 
 
 SOURCE = Source(
@@ -25,6 +23,5 @@ SOURCE = Source(
     family="fact",
     item=item,
     files={"train/fever_adversarial.jsonl": "hash"},
-    
     licence="CC BY-SA 3.0",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reflex.data.sources.base import Ask, HubSet, Item, Source, plain
+from reflex.data.sources.base import Ask, Item, Source, plain
 from reflex.data.sources.labels import GOEMOTIONS
 
 WORDINGS = (

@@ -7,7 +7,10 @@ from typing import Any
 
 from reflex.data.sources.base import Ask, Item, Source
 
-WORDINGS = ("Does the response contain made-up or false information?", "Is anything in the response invented?")
+WORDINGS = (
+    "Does the response contain made-up or false information?",
+    "Is anything in the response invented?",
+)
 NEGATED = ("Is the response free of false information?", "Can the response be trusted?")
 
 
@@ -22,6 +25,5 @@ SOURCE = Source(
     family="fact",
     item=item,
     files={"train/halueval_general.jsonl": "hash"},
-    
     licence="MIT",
 )

@@ -14,7 +14,11 @@ SETS = (
         "offensive_language": ("offensive", "Rude or vulgar, but not aimed at a group."),
         "neither": ("neither", "Not offensive."),
     },
-    {"hate_speech": ("hate_speech", None), "offensive_language": ("offensive_language", None), "neither": ("neither", None)},
+    {
+        "hate_speech": ("hate_speech", None),
+        "offensive_language": ("offensive_language", None),
+        "neither": ("neither", None),
+    },
 )
 WORDINGS = ("How would readers judge the message?", "Is the message hateful, offensive or neither?")
 RUDE = ("Is the message offensive or hateful?", "Would a reader find this message offensive?")
@@ -36,6 +40,5 @@ SOURCE = Source(
     family="safety",
     item=item,
     files={"train/hate_offensive.jsonl": "hash"},
-    
     licence="MIT",
 )

@@ -19,7 +19,10 @@ NEGATED = (
 )
 SETS = (
     {"positive": ("positive", None), "negative": ("negative", None)},
-    {"positive": ("favourable", "The writer liked it."), "negative": ("unfavourable", "The writer did not like it.")},
+    {
+        "positive": ("favourable", "The writer liked it."),
+        "negative": ("unfavourable", "The writer did not like it."),
+    },
 )
 CHOICES = ("What is the sentiment of the review?", "Is the opinion favourable?")
 

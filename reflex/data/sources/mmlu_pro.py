@@ -17,6 +17,5 @@ SOURCE = Source(
     family="knowledge",
     item=item,
     files={"train/mmlu_pro.jsonl": "hash"},
-    
     licence="MIT",
 )

@@ -87,14 +87,17 @@ def pair_item(
     """An item asking about a pair; `label` is yes, no or maybe. `names` are the fields of its state."""
     first, second = names
     fact = tuple({key: shown[key] for key in labels} for shown in FACT_SETS)
-    sets, wordings = fact, FACT_WORDINGS
+    sets = fact
+    wordings: tuple[str, ...] = FACT_WORDINGS
     if names == ("premise", "hypothesis"):
         sets, wordings = tuple({key: s[key] for key in labels} for s in NLI_SETS), NLI_WORDINGS
     holds = Ask(
         "noul",
         tuple(text.replace("claim", second).replace("evidence", first) for text in YES_WORDINGS),
         "true" if label == "yes" else "false",
-        negated=tuple(text.replace("claim", second).replace("evidence", first) for text in NO_WORDINGS),
+        negated=tuple(
+            text.replace("claim", second).replace("evidence", first) for text in NO_WORDINGS
+        ),
     )
     asks = {"relation": Ask("choice", wordings, label, sets), "holds": holds}
     states = (

@@ -7,7 +7,10 @@ from typing import Any
 
 from reflex.data.sources.base import Ask, Item, Source
 
-WORDINGS = ("Does the text break a content policy (hate, violence, sexual content, harassment, self-harm)?", "Should a moderator flag this text?")
+WORDINGS = (
+    "Does the text break a content policy (hate, violence, sexual content, harassment, self-harm)?",
+    "Should a moderator flag this text?",
+)
 NEGATED = ("Is the text harmless under a usual content policy?",)
 
 
@@ -21,6 +24,5 @@ SOURCE = Source(
     family="safety",
     item=item,
     files={"train/openai_moderation.jsonl": "hash"},
-    
     licence="MIT",
 )

@@ -17,6 +17,5 @@ SOURCE = Source(
     family="knowledge",
     item=item,
     files={"train/openbookqa_train.jsonl": "hash", "train/openbookqa_test.jsonl": "hash"},
-    
     licence="Apache-2.0",
 )

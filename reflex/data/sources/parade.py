@@ -10,7 +10,9 @@ from reflex.data.sources.paraphrase import paraphrase_item
 
 
 def item(raw: Mapping[str, Any]) -> Item:
-    return paraphrase_item(str(raw["id"]), raw["definition_1"], raw["definition_2"], bool(raw["label"]))
+    return paraphrase_item(
+        str(raw["id"]), raw["definition_1"], raw["definition_2"], bool(raw["label"])
+    )
 
 
 SOURCE = Source(
@@ -18,6 +20,5 @@ SOURCE = Source(
     family="paraphrase",
     item=item,
     files={"train/parade_train.jsonl": "hash", "train/parade_test.jsonl": "hash"},
-    
     licence="none stated",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reflex.data.sources.base import Ask, Item
+from reflex.data.sources.base import Ask, Item, OptionSet
 
 WORDINGS = (
     "Do the two texts mean the same?",
@@ -14,7 +14,7 @@ NEGATED = (
     "Do the two texts differ in meaning?",
     "Is there a difference in meaning between the two sentences?",
 )
-SETS = (
+SETS: tuple[OptionSet, ...] = (
     {},
     {
         "true": ("", "They describe the same facts about the same people and things."),

@@ -7,7 +7,10 @@ from typing import Any
 
 from reflex.data.sources.base import Ask, Item, Source
 
-WORDINGS = ("Is the summary consistent with the article?", "Is everything in the summary supported by the article?")
+WORDINGS = (
+    "Is the summary consistent with the article?",
+    "Is everything in the summary supported by the article?",
+)
 NEGATED = ("Does the summary say something the article does not support?",)
 
 
@@ -23,6 +26,5 @@ SOURCE = Source(
     family="fact",
     item=item,
     files={"train/qags_cnndm.jsonl": "hash"},
-    
     licence="none stated",
 )

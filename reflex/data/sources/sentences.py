@@ -15,7 +15,9 @@ FILES = {
     "train/snli_dev.jsonl": ("premise",),
 }
 _END = re.compile(r"(?<=[a-z0-9)][.!?])\s+(?=[A-Z])|(?<= \.)\s+(?=[A-Z])")
-_NUMBER = re.compile(r"(?<![\w.,#&$-])\d{1,3}(?:,\d{3})+(?![\w.,-])|(?<![\w.,#&$-])\d{1,6}(?![\w,-]|\.\d)")
+_NUMBER = re.compile(
+    r"(?<![\w.,#&$-])\d{1,3}(?:,\d{3})+(?![\w.,-])|(?<![\w.,#&$-])\d{1,6}(?![\w,-]|\.\d)"
+)
 _STOP = frozenset(
     "the a an of in on at to for and or but is was were are be been by with from as that this it its his her "
     "their he she they which who whom whose not no has have had do does did will would can could may might "
@@ -73,16 +75,37 @@ def _tail(word: str) -> str:
     return word[len(word.rstrip(".,;:")) :]
 
 
-_FRONT = re.compile(r"^((?:In|On|At|After|Before|During|As of|Since|Until|By|For) [^,]{3,40}?) ?, (.+?)( ?\.)?$")
+_FRONT = re.compile(
+    r"^((?:In|On|At|After|Before|During|As of|Since|Until|By|For) [^,]{3,40}?) ?, (.+?)( ?\.)?$"
+)
 _LISTED = re.compile(r"(?<![\w,] )\b([A-Z]\w+|\w+) and ([A-Z]\w+|\w+)\b")
 _SAME = (
-    (" because ", " since "), (" began ", " started "), (" located in ", " situated in "),
-    (" such as ", " like "), (" big ", " large "), (" is not ", " isn't "), (" was not ", " wasn't "),
-    (" did not ", " didn't "), (" film ", " movie "), (" wrote ", " authored "), (" near ", " close to "),
-    (" known as ", " called "), (" whereas ", " while "), (" said ", " stated "), (" two ", " 2 "),
-    (" three ", " 3 "), (" four ", " 4 "), (" bought ", " purchased "), (" took part ", " participated "),
-    (" last year ", " the previous year "), (" United States ", " USA "), (" kids ", " children "),
-    (" guy ", " man "), (" sits ", " is seated "), (" approximately ", " roughly "), (" born in ", " born at "),
+    (" because ", " since "),
+    (" began ", " started "),
+    (" located in ", " situated in "),
+    (" such as ", " like "),
+    (" big ", " large "),
+    (" is not ", " isn't "),
+    (" was not ", " wasn't "),
+    (" did not ", " didn't "),
+    (" film ", " movie "),
+    (" wrote ", " authored "),
+    (" near ", " close to "),
+    (" known as ", " called "),
+    (" whereas ", " while "),
+    (" said ", " stated "),
+    (" two ", " 2 "),
+    (" three ", " 3 "),
+    (" four ", " 4 "),
+    (" bought ", " purchased "),
+    (" took part ", " participated "),
+    (" last year ", " the previous year "),
+    (" United States ", " USA "),
+    (" kids ", " children "),
+    (" guy ", " man "),
+    (" sits ", " is seated "),
+    (" approximately ", " roughly "),
+    (" born in ", " born at "),
 )
 
 
@@ -94,7 +117,9 @@ def reword(sentence: str, rng: random.Random) -> str | None:
         found.append(f"{rest} {front[0].lower()}{front[1:]}{end or ''}")
     for match in _LISTED.finditer(sentence):
         one, two = match.groups()
-        alike = one[0].isupper() == two[0].isupper() and one[-2:] == two[-2:] or one[0].isupper() and two[0].isupper()
+        alike = (one[0].isupper() == two[0].isupper() and one[-2:] == two[-2:]) or (
+            one[0].isupper() and two[0].isupper()
+        )
         if alike and not {one.lower(), two.lower()} & _STOP:
             found.append(f"{sentence[: match.start()]}{two} and {one}{sentence[match.end() :]}")
     same = sentence
@@ -108,10 +133,14 @@ def reword(sentence: str, rng: random.Random) -> str | None:
     chosen = rng.choice(found)
     if rng.random() < 0.5:  # two rewordings at once where possible
         for one, two in _SAME:
-            chosen = chosen.replace(one, two, 1) if one in chosen and two not in sentence else chosen
+            chosen = (
+                chosen.replace(one, two, 1) if one in chosen and two not in sentence else chosen
+            )
     return chosen
 
 
 def numbers(sentence: str) -> list[tuple[int, int, int]]:
     """(start, end, value) of the plain integers of a sentence."""
-    return [(m.start(), m.end(), int(m.group().replace(",", ""))) for m in _NUMBER.finditer(sentence)]
+    return [
+        (m.start(), m.end(), int(m.group().replace(",", ""))) for m in _NUMBER.finditer(sentence)
+    ]

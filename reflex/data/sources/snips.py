@@ -13,7 +13,10 @@ TEXTS = {
     "GetWeather": ("get weather", "Asking about the weather somewhere."),
     "PlayMusic": ("play music", "Playing a song, an artist or an album."),
     "RateBook": ("rate book", "Giving a book a rating."),
-    "SearchCreativeWork": ("search creative work", "Finding a film, a game, a show or a book by its name."),
+    "SearchCreativeWork": (
+        "search creative work",
+        "Finding a film, a game, a show or a book by its name.",
+    ),
     "SearchScreeningEvent": ("search screening", "Finding where and when a film is shown."),
 }
 SETS = (

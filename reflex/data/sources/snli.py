@@ -8,7 +8,14 @@ from typing import Any
 from reflex.data.sources.base import HubSet, Item, Source
 from reflex.data.sources.nli import pair_item
 
-LABELS = {"entailment": "yes", "neutral": "maybe", "contradiction": "no", 0: "yes", 1: "maybe", 2: "no"}
+LABELS = {
+    "entailment": "yes",
+    "neutral": "maybe",
+    "contradiction": "no",
+    0: "yes",
+    1: "maybe",
+    2: "no",
+}
 
 
 def item(raw: Mapping[str, Any]) -> Item | None:

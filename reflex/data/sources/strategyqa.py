@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from reflex.data.sources.base import Ask, HubSet, Item, Source
-
 from reflex.data.sources.nli import ANSWER_NEGATED, ANSWER_SETS, ANSWER_WORDINGS
 
 

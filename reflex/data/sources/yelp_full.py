@@ -18,7 +18,11 @@ WORDINGS = ("How many stars does the review give?", "How satisfied is the custom
 
 
 def item(raw: Mapping[str, Any]) -> Item:
-    return Item(str(raw["id"]), (raw["text"],), {"stars": Ask("score", WORDINGS, str(raw["label"]), (STARS,))})
+    return Item(
+        str(raw["id"]),
+        (raw["text"],),
+        {"stars": Ask("score", WORDINGS, str(raw["label"]), (STARS,))},
+    )
 
 
 SOURCE = Source(
