@@ -7,6 +7,7 @@ real model.
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
@@ -15,9 +16,16 @@ from reflex.tasks.identity import given_keys
 
 if TYPE_CHECKING:
     from reflex.benchmarks.base import Suite
+    from reflex.data.rows import Row
 
 ROWS = 4
 """Rows of a suite (of each of its sources, where the benchmark has no `limit` of its own)."""
+
+OPTIONS = 40
+"""Options of a choice: more than letters, fewer than the tiny backbones have codes for."""
+
+HALVED_ROWS = 16
+"""The same for a suite cut into rows to fit on and rows to measure, where chance decides the halves."""
 
 
 def shrink(cfg: DictConfig) -> None:
@@ -26,9 +34,12 @@ def shrink(cfg: DictConfig) -> None:
         return
     given = given_keys()
     if "limit" in cfg.benchmark and "benchmark.limit" not in given:
-        cfg.benchmark.limit = ROWS
+        halved = cfg.benchmark.get("split") == "all"
+        cfg.benchmark.limit = HALVED_ROWS if halved else ROWS
+        if "sources" in cfg.benchmark:  # many of them, and a limit is of each
+            cfg.benchmark.limit = 1
     # A backbone that the experiment sweeps arrives as an override and would beat debug=smoke.
-    if cfg.backbone.source != "random" and "backbone" not in given:
+    if cfg.backbone.source != "random" and not any(key.startswith("backbone") for key in given):
         name = str(cfg.backbone.name)
         family = "qwen3_5" if "qwen3_5" in name else "qwen3" if "qwen3" in name else "llama"
         cfg.backbone.source, cfg.backbone.path = "random", family
@@ -37,9 +48,25 @@ def shrink(cfg: DictConfig) -> None:
 
 
 def shrink_rows(cfg: DictConfig, suite: Suite) -> Suite:
-    """With `smoke`, at most `ROWS` rows of each source of a benchmark that has no `limit`."""
+    """With `smoke`, at most `ROWS` rows of each source of a benchmark that has no `limit`, and short lists."""
     from reflex.benchmarks.base import limited
 
-    if cfg.smoke and "limit" not in cfg.benchmark:
-        suite.rows = limited(suite.rows, ROWS)
+    if cfg.smoke:
+        rows = suite.rows if "limit" in cfg.benchmark else limited(suite.rows, ROWS)
+        suite.rows = [_few_options(row) for row in rows]
     return suite
+
+
+def _few_options(row: Row) -> Row:
+    """The row with at most `OPTIONS` options of each choice: the possible ones, then the first others."""
+    from reflex.contract import Choice
+
+    questions, labels = dict(row.questions), dict(row.labels)
+    for name, question in row.questions.items():
+        if not isinstance(question, Choice) or len(question.criteria) <= OPTIONS:
+            continue
+        ranked = sorted(question.criteria, key=lambda key: labels[name][key] == 0)[:OPTIONS]
+        kept = {key: text for key, text in question.criteria.items() if key in set(ranked)}
+        questions[name] = question.model_copy(update={"criteria": kept})
+        labels[name] = {key: labels[name][key] for key in kept}
+    return replace(row, questions=questions, labels=labels)
