@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from hydra.utils import instantiate
@@ -149,6 +150,22 @@ def test_calibrate_reads_fit_rows_kept_beside_the_predictions(tmp_runs: Path) ->
     assert run("task=calibrate", "task.from_run=aaaa", "calibration=global") == 0
     found = fitted.read(folder / "calibration-global.json")
     assert found.temperatures["all"] == pytest.approx(2.0, rel=1e-3)
+
+
+def test_calibrate_reports_a_prior_on_measured_rows(tmp_runs: Path) -> None:
+    places = (2.0, 0.0, 0.0, -2.0)
+    parts = [
+        frame(100, temperature=1.0, orders=2, places=places, hard=False, split=split, seed=seed)
+        for seed, split in enumerate(("fit", "report"))
+    ]
+    rows = pd.concat(parts, ignore_index=True).assign(item_id=[f"i{i}" for i in range(200)])
+    folder = record(tmp_runs, "aaaa", rows)
+    assert run("task=calibrate", "task.from_run=aaaa", "calibration=position_prior") == 0
+    report = fitted.read(folder / "calibration-position_prior.json").errors["report"]
+    # Without place effects the scores are the label's own logits: nothing is lost but its entropy.
+    entropy = [-sum(t * np.log(t) for t in target) for target in parts[1]["target"]]
+    assert report["fitted"]["nll"] == pytest.approx(float(np.mean(entropy)), abs=1e-6)
+    assert report["raw"]["nll"] > report["fitted"]["nll"] + 0.05
 
 
 def test_calibrate_refuses_what_it_cannot_fit_on(tmp_runs: Path) -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from reflex.calibration import buckets
+from reflex.calibration.errors import ECE_BINS, adjusted, chains_of, ece_of, errors_of
 from reflex.calibration.fitted import Calibration
-from reflex.calibration.minimise import Landscape, family_weights
+from reflex.calibration.minimise import Bucket, Landscape
 from reflex.calibration.prior import PositionPrior
-from reflex.calibration.scored import Floats, Scored, pack
+from reflex.calibration.scored import pack
 from reflex.errors import CalibrationError
-from reflex.metrics.ece import Binned
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,26 +23,6 @@ log = logging.getLogger(__name__)
 SPLIT = "fit"
 WEIGHTINGS = ("rows", "families", "transfer")
 MIN_FAMILIES = 3
-FOLDS = 5
-ECE_BINS = 15
-
-Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """Rows that share a temperature: their indices in the frame, and their landscape."""
-
-    key: str
-    parent: str | None
-    rows_b: NDArray[np.int64]
-    family_b: NDArray[np.object_]
-    landscape: Landscape
-
-    def weights(self, weighting: str, keep_b: Bools) -> Floats:
-        if weighting == "families":
-            return family_weights(self.family_b, keep_b)
-        return keep_b.astype(np.float64)
 
 
 def check_split(frame: pd.DataFrame) -> None:
@@ -79,7 +55,7 @@ def fit(
     Raises CalibrationError for rows of another split than `fit`.
     """
     check_split(frame)
-    scores = None if prior is None else _adjusted(frame, prior)
+    scores = None if prior is None else adjusted(frame, prior)
     scored = pack(frame, scores)
     found, fallbacks = _buckets(frame, rule, min_rows, scores)
     chosen: dict[str, str] = {}
@@ -104,7 +80,7 @@ def fit(
             **detail,
         }
     temperatures = {key: detail["temperature"] for key, detail in details.items()}
-    errors, warnings = _errors(frame, rule, scored, found, chosen, temperatures, min_rows)
+    errors, warnings = errors_of(frame, rule, scored, found, chosen, temperatures, min_rows)
     warnings += [
         f"bucket {key}: the temperature ({detail['temperature']:.3g}) is at the edge of what is tried"
         for key, detail in details.items()
@@ -132,17 +108,6 @@ def fit(
     )
 
 
-def report_error(frame: pd.DataFrame, found: Calibration) -> dict[str, Any]:
-    """NLL and ECE of rows it was not fitted on: `raw` and `fitted`."""
-    adjusted = None if found.prior is None else _adjusted(frame, found.prior)
-    names = zip(frame["type"], frame["readout"], frame["keys"])
-    temperature_n = np.array([found.temperature(t, r, len(keys))[0] for t, r, keys in names])
-    return {
-        "raw": _error(pack(frame), np.ones(len(frame))),
-        "fitted": _error(pack(frame, adjusted), temperature_n),
-    }
-
-
 def compare_weightings(bucket: Bucket) -> dict[str, Any]:
     """Leave-one-family-out NLL and ECE of the row- and the family-weighted fit, and which one is chosen.
 
@@ -165,21 +130,11 @@ def compare_weightings(bucket: Bucket) -> dict[str, Any]:
         by_family = {family: float(nll_b[bucket.family_b == family].mean()) for family in families}
         found[weighting] = {
             "nll": float(np.mean(list(by_family.values()))),
-            f"ece_{ECE_BINS}": _ece(scored, temperature_b),
+            f"ece_{ECE_BINS}": ece_of(scored, temperature_b),
             "temperatures": fitted,
         }
     better = "families" if found["families"]["nll"] < found["rows"]["nll"] else "rows"
     return {**found, "chosen": better, "why": "lower leave-one-family-out NLL"}
-
-
-def _adjusted(frame: pd.DataFrame, prior: PositionPrior) -> list[Any]:
-    names = ("type", "readout", "keys", "order_keys", "scores")
-    return [prior.adjust(*row) for row in zip(*(frame[name] for name in names))]
-
-
-def _chains(frame: pd.DataFrame, rule: str) -> list[tuple[str, ...]]:
-    columns = zip(frame["type"], frame["readout"], frame["keys"])
-    return [buckets.chain(rule, kind, readout, len(keys)) for kind, readout, keys in columns]
 
 
 def _buckets(
@@ -189,7 +144,7 @@ def _buckets(
     rows: dict[str, list[int]] = {}
     parents: dict[str, str | None] = {}
     depth: dict[str, int] = {}
-    for index, chain in enumerate(_chains(frame, rule)):
+    for index, chain in enumerate(chains_of(frame, rule)):
         for level, key in enumerate(reversed(chain)):
             rows.setdefault(key, []).append(index)
             parents[key] = chain[len(chain) - level] if level else None
@@ -210,90 +165,6 @@ def _buckets(
         landscape = Landscape(pack(frame.iloc[indices], own))
         found[key] = Bucket(key, parents[key], indices, family_n[indices], landscape)
     return list(found.values()), fallbacks
-
-
-def _table(
-    found: list[Bucket], chosen: Mapping[str, str], keep_n: Bools, min_rows: int
-) -> dict[str, float]:
-    """Temperatures fitted on the rows in `keep_n` only."""
-    table = {}
-    for bucket in found:
-        keep_b = keep_n[bucket.rows_b]
-        if keep_b.sum() >= min_rows:
-            weight_b = bucket.weights(chosen[bucket.key], keep_b)
-            table[bucket.key] = bucket.landscape.best(weight_b).temperature
-    return table
-
-
-def _errors(
-    frame: pd.DataFrame,
-    rule: str,
-    scored: Scored,
-    found: list[Bucket],
-    chosen: Mapping[str, str],
-    temperatures: Mapping[str, float],
-    min_rows: int,
-) -> tuple[dict[str, Any], list[str]]:
-    """NLL and ECE of the fit rows: raw, fitted on themselves, in-family (other groups of the same families,
-    five folds) and left out (fitted on the other families); warnings where left-out families get worse."""
-    chains = _chains(frame, rule)
-    family_n = frame["family"].to_numpy(dtype=object)
-    families = sorted(set(family_n.tolist()))
-
-    def per_row(table: Mapping[str, float], rows: NDArray[np.int64]) -> list[float]:
-        return [next((table[key] for key in chains[i] if key in table), 1.0) for i in rows]
-
-    def held_out(part_n: NDArray[Any]) -> Floats:
-        temperature_n = np.ones(len(frame))
-        for part in sorted(set(part_n.tolist())):
-            out_n = part_n == part
-            # A fit on part of the rows keeps the buckets of the whole: min_rows shrinks with it.
-            least = max(1, int(min_rows * (1 - out_n.mean())))
-            table = _table(found, chosen, ~out_n, least)
-            temperature_n[out_n] = per_row(table, np.flatnonzero(out_n))
-        return temperature_n
-
-    raw_n = np.ones(len(frame))
-    fitted_n = np.array(per_row(temperatures, np.arange(len(frame))))
-    errors = {"raw": _error(scored, raw_n), "fitted": _error(scored, fitted_n)}
-    fold_n = np.array([_fold(group) for group in frame["group"]])
-    if len(set(fold_n.tolist())) > 1:
-        errors["in_family"] = _error(scored, held_out(fold_n))
-    if len(families) < 2:
-        return errors, []
-    left_n = held_out(family_n)
-    errors["left_out"] = _error(scored, left_n)
-    raw_nll_n, left_nll_n = scored.nll(raw_n), scored.nll(left_n)
-    by_family: dict[str, Any] = {}
-    warnings = []
-    for family in families:
-        own_n = family_n == family
-        before, after = float(raw_nll_n[own_n].mean()), float(left_nll_n[own_n].mean())
-        by_family[family] = {"n": int(own_n.sum()), "nll_raw": before, "nll": after}
-        if after > before:
-            warnings.append(
-                f"fitted without {family}, it makes {family} worse: NLL {before:.4f} to {after:.4f}"
-            )
-    errors["left_out"]["families"] = by_family
-    return errors, warnings
-
-
-def _error(scored: Scored, temperature_n: Floats) -> dict[str, Any]:
-    return {
-        "n": len(scored),
-        "nll": float(scored.nll(temperature_n).mean()),
-        f"ece_{ECE_BINS}": _ece(scored, temperature_n),
-    }
-
-
-def _ece(scored: Scored, temperature_n: Floats) -> float | None:
-    top, right = scored.top(temperature_n)
-    return float(Binned(top, right, ECE_BINS).ece) if len(top) else None
-
-
-def _fold(group: str) -> int:
-    digest = hashlib.blake2b(f"calibration\x1f{group}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") % FOLDS
 
 
 def _facts(frame: pd.DataFrame) -> dict[str, Any]:

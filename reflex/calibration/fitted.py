@@ -130,7 +130,7 @@ def identity(
     `readout` is the resolved `readout` group; only the readouts a question type names are kept.
     """
     named = {kind: readout[kind] for kind in ("choice", "noul", "score")}
-    used = {name: readout.get(name) for name in sorted(set(named.values()))}
+    used = {name: _by_content(readout.get(name)) for name in sorted(set(named.values()))}
     wanted = ("name", "weights_sha256", "adapter_sha256", "dtype")
     return {
         "backbone": {key: backbone.get(key) for key in wanted},
@@ -138,6 +138,15 @@ def identity(
         "readout": {**named, **used},
         "orders": dict(orders),
     }
+
+
+def _by_content(options: Any) -> Any:
+    """A readout's options with the hash of its trained weights in place of their path."""
+    if not options or options.get("weights") is None:
+        return options
+    path = Path(options["weights"])
+    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else str(path)
+    return {**options, "weights": found}
 
 
 def check(calibration: Calibration, here: Mapping[str, Any], path: str, *, force: bool) -> None:

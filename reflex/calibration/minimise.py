@@ -16,6 +16,8 @@ GRID = np.linspace(LOW, HIGH, 33)
 """log T at which every row's NLL is known once per bucket: the NLL of merged orders may have more than one
 valley, so the bounded minimiser only refines the best grid point."""
 
+Bools = NDArray[np.bool_]
+
 _AT_BOUND = 1e-3
 _GAIN = 1e-12
 
@@ -56,10 +58,26 @@ class Landscape:
         return Optimum(math.exp(log_t), float(found.fun), raw, at_bound)
 
 
-def family_weights(family_n: NDArray[np.object_], keep_n: NDArray[np.bool_]) -> Floats:
+def family_weights(family_n: NDArray[np.object_], keep_n: Bools) -> Floats:
     """Weights that give every family present in `keep_n` a total of 1, and other rows 0."""
     weight_n = np.zeros(len(family_n))
     for family in np.unique(family_n[keep_n].astype(str)):
         own_n = keep_n & (family_n == family)
         weight_n[own_n] = 1 / own_n.sum()
     return weight_n
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Rows that share a temperature: their indices in the frame, and their landscape."""
+
+    key: str
+    parent: str | None
+    rows_b: NDArray[np.int64]
+    family_b: NDArray[np.object_]
+    landscape: Landscape
+
+    def weights(self, weighting: str, keep_b: Bools) -> Floats:
+        if weighting == "families":
+            return family_weights(self.family_b, keep_b)
+        return keep_b.astype(np.float64)

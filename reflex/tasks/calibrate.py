@@ -35,7 +35,7 @@ class Calibrate:
 
     def run(self, cfg: DictConfig) -> int:
         """Prints what was fitted and how it carries over; the last line names the file."""
-        from reflex.calibration.fit import report_error
+        from reflex.calibration.errors import report_error
         from reflex.calibration.fitted import identity
         from reflex.data.contamination import assert_clean
         from reflex.tasks.fitting import run_frames
