@@ -137,9 +137,9 @@ class Decider:
         questions = sum(decision.question_tokens for decision in decisions.values())
         usage = Usage(
             input_tokens=any_decision.state_tokens + questions,
-            x_state_tokens=any_decision.state_tokens,  # type: ignore[call-arg]
-            x_question_tokens=questions,  # type: ignore[call-arg]
-            x_state_cache_hit=any_decision.cache_hit,  # type: ignore[call-arg]
+            x_state_tokens=any_decision.state_tokens,
+            x_question_tokens=questions,
+            x_state_cache_hit=any_decision.cache_hit,
         )
         return Response(model=self.name, answers=answers, usage=usage)
 

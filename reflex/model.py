@@ -40,7 +40,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class Prepared:
     """A request as a tree, ready for the forward."""
 
     tree: Tree
@@ -95,7 +95,7 @@ class DecisionModel(torch.nn.Module):
 
     # -- requests to trees ---------------------------------------------------------------------
 
-    def compile(self, request: Request) -> Compiled:
+    def prepare(self, request: Request) -> Prepared:
         """Render and tokenise a request. Raises PromptError or ReadoutError."""
         tokens = self.backbone.tokens
         prefix = tokens.encode(self.style.prefix(tokens.template, request.state), start=True)
@@ -115,7 +115,7 @@ class DecisionModel(torch.nn.Module):
                 reads += taken
             size = sum(len(segment.ids) for segment in segments[first:])
             asked.append(Asked(question_id, question, readout, tuple(branches), tuple(spans), size))
-        return Compiled(Tree(prefix, tuple(segments)), tuple(asked))
+        return Prepared(Tree(prefix, tuple(segments)), tuple(asked))
 
     def _branches(
         self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
@@ -132,13 +132,13 @@ class DecisionModel(torch.nn.Module):
 
     # -- the one forward -----------------------------------------------------------------------
 
-    def forward(self, requests: Sequence[Request | Compiled]) -> ModelOutput:
+    def forward(self, requests: Sequence[Request | Prepared]) -> ModelOutput:
         """Option scores of every question of every request, in the order given.
 
         Scores are float32 on the backbone's device and carry gradients where the backbone or a head
         requires them.
         """
-        compiled = [r if isinstance(r, Compiled) else self.compile(r) for r in requests]
+        compiled = [r if isinstance(r, Prepared) else self.prepare(r) for r in requests]
         result = self.engine.run([item.tree for item in compiled])
         by_readout: dict[str, list[tuple[int, int]]] = {}
         for i, item in enumerate(compiled):

@@ -46,7 +46,7 @@ def main() -> None:
     decider = build_decider(cfg)
     model, backbone = decider.model, decider.model.backbone
     config: ForwardConfig = to_object(cfg.forward)
-    tree = model.compile(request).tree
+    tree = model.prepare(request).tree
     print(
         f"{backbone.facts.name} {backbone.facts.dtype} on {backbone.facts.device}, "
         f"{torch.get_num_threads()} threads; state {len(tree.prefix)} tokens, "
@@ -100,7 +100,7 @@ def crossover(decider: Any, request: Request, config: ForwardConfig, repeats: in
         for length in (0, 20, 60, 150, len(words), 3 * len(words)):
             state = " ".join((words * 3)[:length])
             small = request.model_copy(update={"state": state, "questions": questions})
-            compiled = decider.model.compile(small)
+            compiled = decider.model.prepare(small)
             engines = {
                 name: Forward(backbone, ForwardConfig(**{**vars(config), "strategy": name}))
                 for name in (*names, "flat")

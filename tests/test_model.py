@@ -86,8 +86,8 @@ def test_prompt_markup_is_text_and_stays_in_its_branch(place: str) -> None:
         raw["questions"]["queue"]["criteria"] = {evil: None, "account": None, "other": None}
     else:
         raw["questions"]["queue"]["criteria"]["payments"] = evil
-    base = model.compile(parse_request({"state": "s", "questions": QUESTIONS}))
-    with_markup = model.compile(parse_request(raw))
+    base = model.prepare(parse_request({"state": "s", "questions": QUESTIONS}))
+    with_markup = model.prepare(parse_request(raw))
     control = set(model.backbone.tokens._control_ids)
 
     def controls(tree: Any) -> list[int]:
@@ -133,7 +133,7 @@ def test_pages_share_one_softmax_over_vocabulary_log_probabilities() -> None:
     question = {"type": "choice", "criteria": {f"option {i}": None for i in range(60)}}
     request = parse_request({"state": "s", "questions": {"q": question}})
     model = decider.model
-    compiled = model.compile(request)
+    compiled = model.prepare(request)
     assert [len(branch.keys) for branch in compiled.asked[0].branches] == [20, 20, 20]
     wanted = []
     with torch.inference_mode():

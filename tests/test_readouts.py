@@ -104,10 +104,10 @@ def test_continuation_is_the_models_own_loss(family: str, style: ChatStyle) -> N
     )
     options = [encode([Piece(prefix + name)]) for name in names]
     assert max(map(len, options)) > 3
-    asked = model.compile(request)
+    asked = model.prepare(request)
     question = encode(asked.asked[0].branches[0].text)
     total = summed_losses(model, asked.tree.prefix + question, options)
-    nothing = model.compile(ask("N/A", q=CITY)).tree.prefix
+    nothing = model.prepare(ask("N/A", q=CITY)).tree.prefix
     expected = {
         "sum": total,
         "mean": total / torch.tensor([len(option) for option in options]),
@@ -147,7 +147,7 @@ def test_continuation_does_not_move_when_options_are_reordered() -> None:
 
 def test_continuation_lists_options_when_asked_to() -> None:
     answering = decider(choice="continuation", continuation={"listed": True, "text": "full"})
-    got = answering.model.compile(ask("rain", 2, q=CITY)).asked[0].branches
+    got = answering.model.prepare(ask("rain", 2, q=CITY)).asked[0].branches
     assert len(got) == 2
     assert "New York: in the east" in got[0].text[0].text
     assert got[0].options[0][0].text == "New York: in the east"
@@ -157,13 +157,13 @@ def test_continuation_lists_options_when_asked_to() -> None:
 
 def test_continuation_texts_of_the_other_types_and_empty_ones() -> None:
     answering = decider(noul="continuation", score="continuation", choice="continuation")
-    compiled = answering.model.compile(ask("rain", n=IS_IT, s=LEVEL))
+    compiled = answering.model.prepare(ask("rain", n=IS_IT, s=LEVEL))
     texts = [[option[0].text for option in asked.branches[0].options] for asked in compiled.asked]
     assert texts[0] == ["yes: drops fall", "no"]
     assert texts[1][2] == "(level 2 of 2) wet through"
     empty = {"type": "choice", "instructions": "?", "criteria": {"": None, "b": None}}
     with pytest.raises(ReadoutError, match="option '' has no text"):
-        answering.model.compile(ask("rain", q=empty))
+        answering.model.prepare(ask("rain", q=empty))
     with pytest.raises(ConfigError, match=r"readout\.continuation\.score=median"):
         decider(choice="continuation", continuation={"score": "median"})
 
@@ -179,7 +179,7 @@ def test_rating_reads_nine_digits_for_two_outcomes(style: ChatStyle) -> None:
     got = answering.decide([request])[0]["q"]
     assert got.readout == "rating"
     assert got.order_keys == (tuple("012345678"),)
-    compiled = model.compile(request)
+    compiled = model.prepare(request)
     ids = compiled.tree.prefix + compiled.tree.segments[0].ids
     prefix = style.label_prefix(model.backbone.tokens.template)
     digits = [model.backbone.tokens.label_id(prefix + digit) for digit in "012345678"]
@@ -207,7 +207,7 @@ def test_yesno_reads_the_words() -> None:
     model = answering.model
     request = ask("It rained.", q=IS_IT)
     got = answering.decide([request])[0]["q"]
-    compiled = model.compile(request)
+    compiled = model.prepare(request)
     ids = compiled.tree.prefix + compiled.tree.segments[0].ids
     words = [model.backbone.tokens.label_id(word) for word in ("yes", "no")]
     logits = next_logits(model, ids)[-1][words]
@@ -219,7 +219,7 @@ def test_yesno_reads_the_words() -> None:
 def test_yesno_adds_up_spellings() -> None:
     answering = decider(noul="yesno", yesno={"yes": ["yes", "Y"], "no": ["no", "N"]})
     request = ask("It rained.", q={"type": "noul", "instructions": "Is it raining?"})
-    compiled = answering.model.compile(request)
+    compiled = answering.model.prepare(request)
     logits = next_logits(answering.model, compiled.tree.prefix + compiled.tree.segments[0].ids)[-1]
     label = answering.model.backbone.tokens.label_id
     expected = [
@@ -242,7 +242,7 @@ def test_letters_is_the_lettered_pair() -> None:
 @pytest.mark.parametrize("name", ["rating", "yesno"])
 def test_readouts_for_yes_and_no_refuse_other_types(name: str) -> None:
     with pytest.raises(ReadoutError, match=f"readout.choice={name}"):
-        decider(choice=name).model.compile(ask("x", q=CITY))
+        decider(choice=name).model.prepare(ask("x", q=CITY))
 
 
 def test_words_that_are_not_one_token_are_refused_at_start() -> None:
@@ -282,7 +282,7 @@ def test_pages_share_one_softmax_over_the_vocabulary(n: int) -> None:
     model = answering.model
     request = ask("x", q=many(n))
     got = answering.decide([request])[0]["q"]
-    compiled = model.compile(request)
+    compiled = model.prepare(request)
     branches = compiled.asked[0].branches
     pages = -(-n // 26)
     assert len(branches) == 2 * pages
@@ -311,27 +311,27 @@ def test_a_paged_neighbour_changes_no_score() -> None:
 
 def test_codes_are_the_single_token_ones() -> None:
     answering = decider(label_tokens={"overflow": "codes"})
-    compiled = answering.model.compile(ask("x", q=many(50)))
+    compiled = answering.model.prepare(ask("x", q=many(50)))
     (branch,) = compiled.asked[0].branches
     assert branch.labels[:3] == ("A", "B", "C")
     assert branch.labels[25:28] == ("Z", "AA", "AB")
     assert len(set(branch.labels)) == 50
     assert "AA. option 26\n" in branch.text[0].text
     # With few options letters are used, so a question is not phrased differently by the setting.
-    assert answering.model.compile(ask("x", q=CITY)).asked[0].branches[0].labels == tuple("ABCD")
+    assert answering.model.prepare(ask("x", q=CITY)).asked[0].branches[0].labels == tuple("ABCD")
     with pytest.raises(ReadoutError, match=r"60 options.*labels for 52; use overflow=pages"):
-        answering.model.compile(ask("x", q=many(60)))
+        answering.model.prepare(ask("x", q=many(60)))
 
 
 def test_codes_can_fall_back_to_pages_and_refuse_refuses() -> None:
     paged = decider(label_tokens={"labels": "codes", "overflow": "pages"})
-    branches = paged.model.compile(ask("x", q=many(60))).asked[0].branches
+    branches = paged.model.prepare(ask("x", q=many(60))).asked[0].branches
     assert [len(branch.keys) for branch in branches] == [30, 30]
     assert "Options 31 to 60 of 60" in branches[1].text[0].text
     refusing = decider(label_tokens={"overflow": "refuse"})
-    assert len(refusing.model.compile(ask("x", q=many(26))).asked[0].branches) == 1
+    assert len(refusing.model.prepare(ask("x", q=many(26))).asked[0].branches) == 1
     with pytest.raises(ReadoutError, match=r"27 options.*overflow=refuse has labels for 26"):
-        refusing.model.compile(ask("x", q=many(27)))
+        refusing.model.prepare(ask("x", q=many(27)))
     with pytest.raises(ConfigError, match=r"overflow=page:"):
         decider(label_tokens={"overflow": "page"})
 
@@ -342,7 +342,7 @@ def test_every_style_agrees_with_a_plain_forward(style: ChatStyle, family: str) 
     answering = decider(family, style=style, orders=OrdersConfig(kind="cyclic"))
     model = answering.model
     request = ask({"a": [1, "two"]}, q=CITY, n=IS_IT, s=LEVEL)
-    compiled = model.compile(request)
+    compiled = model.prepare(request)
     got = answering.decide([request])[0]
     for asked in compiled.asked:
         assert len(asked.branches) == len(got[asked.question_id].keys)  # all rotations
@@ -379,8 +379,8 @@ def test_wordings_are_read_over_one_state_and_averaged() -> None:
         assert 0 < decision.wording_disagreement < 1
     answer = ensemble.answer(request).answers["q"]
     assert answer.x_wording_disagreement == got["q"].wording_disagreement  # type: ignore[union-attr]
-    compiled = ensemble.model.compile(request)
-    assert compiled.tree.prefix == decider().model.compile(request).tree.prefix
+    compiled = ensemble.model.prepare(request)
+    assert compiled.tree.prefix == decider().model.prepare(request).tree.prefix
 
 
 def test_wordings_reach_readouts_without_orders_and_with_pages() -> None:

@@ -23,7 +23,7 @@ from reflex.training.checkpoint import checkpoints, load_newest, save_checkpoint
 from reflex.training.config import TrainConfig
 from reflex.training.lora_config import LoraConfig
 from reflex.training.loss_config import LossConfig
-from reflex.training.module import TrainingModule, compile_rows, prepare, rate, trainable
+from reflex.training.module import TrainingModule, prepare_rows, prepare, rate, trainable
 from tests.test_pointer import pointer_model
 
 
@@ -68,7 +68,7 @@ def training(
 
     merge_all(model)
     data = rows(count)
-    compiled = compile_rows(model, data)
+    compiled = prepare_rows(model, data)
     sizes = [each.tree.unique_tokens for each in compiled]
     return TrainingModule(model, data, compiled, plan_steps(sizes, step_tokens, 200), config)
 
@@ -92,7 +92,7 @@ def test_packed_rows_give_the_loss_and_gradients_of_single_questions(path):
         for name in row.questions:
             single = Row(row.id, row.state, {name: row.questions[name]}, {name: row.labels[name]})
             module.rows = [single]
-            module.compiled = compile_rows(module.model, [single])
+            module.compiled = prepare_rows(module.model, [single])
             alone.append(module.losses([0]))
     apart = torch.cat(alone)
     apart.mean().backward()

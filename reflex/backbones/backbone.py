@@ -100,7 +100,7 @@ def _read(config: BackboneConfig, files: BackboneFiles, dtype: torch.dtype) -> t
     hf_logging.set_verbosity_error()
     try:
         tokenizer = AutoTokenizer.from_pretrained(files.folder)
-        model, loaded = AutoModelForCausalLM.from_pretrained(
+        pair: Any = AutoModelForCausalLM.from_pretrained(
             files.folder,
             dtype=dtype,
             attn_implementation=config.attention,
@@ -110,6 +110,7 @@ def _read(config: BackboneConfig, files: BackboneFiles, dtype: torch.dtype) -> t
         raise BackboneError(
             f"backbone {config.name} ({files.folder}): {first_line(error)}"
         ) from None
+    model, loaded = pair
     # transformers fills absent weights with random ones and only warns.
     if absent := sorted(loaded["missing_keys"]):
         raise BackboneError(

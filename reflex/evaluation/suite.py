@@ -22,7 +22,7 @@ from reflex.data.rows import Row
 from reflex.decider import Decider, Decision
 from reflex.evaluation.progress import ItemProgress
 from reflex.evaluation.rows import row_predictions
-from reflex.model import Compiled
+from reflex.model import Prepared
 
 # Lightning announces devices and upsells on every Trainer; a run's own lines would drown.
 for _name in ("lightning.pytorch", "lightning.fabric"):
@@ -36,7 +36,7 @@ class Item:
 
     index: int
     row: Row
-    compiled: Compiled
+    compiled: Prepared
 
 
 @dataclass
@@ -67,7 +67,7 @@ class EvaluationData(pl.LightningDataModule):
     def __init__(self, decider: Decider, rows: Sequence[Row], batch_tokens: int) -> None:
         super().__init__()
         items = [
-            Item(i, row, decider.model.compile(Request(state=row.state, questions=row.questions)))
+            Item(i, row, decider.model.prepare(Request(state=row.state, questions=row.questions)))
             for i, row in enumerate(rows)
         ]
         items.sort(key=lambda item: -item.compiled.tree.unique_tokens)

@@ -48,7 +48,7 @@ def prefill(backbone: Backbone, prefixes: Sequence[Sequence[int]]) -> list[Prefi
     """States of several prefixes from one right-padded call. Hybrids: one prefix a call."""
     if len(prefixes) > 1 and not backbone.facts.packable:
         raise BackboneError("a recurrent state cannot skip padding: prefill prefixes one by one")
-    cache = DynamicCache(config=backbone.decoder.config)
+    cache: Any = DynamicCache(config=backbone.decoder.config)
     ids = pad(prefixes, 0, backbone.device)
     _call(backbone, input_ids=ids, use_cache=True, **{backbone.cache_argument: cache})
     if cache.get_seq_length() != ids.shape[1]:
@@ -123,7 +123,9 @@ def block_mask(
     longest = max(prefix_lengths)
     if longest == 0:
         return own[:, None]
-    shared = torch.arange(longest, device=device) < torch.tensor(prefix_lengths, device=device)[:, None]
+    shared = (
+        torch.arange(longest, device=device) < torch.tensor(prefix_lengths, device=device)[:, None]
+    )
     return torch.cat([shared[:, None, :].expand(-1, width, -1), own], dim=-1)[:, None]
 
 
@@ -132,7 +134,7 @@ def _call(backbone: Backbone, **kwargs: Any) -> torch.Tensor:
 
 
 def _cache_of(backbone: Backbone, layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Any:
-    cache = DynamicCache(config=backbone.decoder.config)
+    cache: Any = DynamicCache(config=backbone.decoder.config)
     for layer, (keys, values) in zip(cache.layers, layers, strict=True):
         layer.lazy_initialization(keys, values)
         layer.keys, layer.values = keys, values

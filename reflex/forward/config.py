@@ -34,7 +34,9 @@ class ForwardConfig:
 
     def __post_init__(self) -> None:
         if self.strategy not in STRATEGIES:
-            raise ConfigError(f"forward.strategy={self.strategy}: use one of {', '.join(STRATEGIES)}")
+            raise ConfigError(
+                f"forward.strategy={self.strategy}: use one of {', '.join(STRATEGIES)}"
+            )
         for name in ("max_tokens", "row_tokens", "tree_row_tokens", "max_mask"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"forward.{name}={getattr(self, name)}: must be at least 1")

@@ -42,7 +42,7 @@ class Tree:
     @cached_property
     def leaf_paths(self) -> tuple[tuple[int, ...], ...]:
         """Segment indices from below the prefix to each leaf."""
-        paths = []
+        paths: list[tuple[int, ...]] = []
         for top in self.children.get(-1, ()):
             options = self.children.get(top, ())
             paths += [(top, option) for option in options] or [(top,)]
@@ -80,7 +80,8 @@ class Tree:
     def reread_tokens(self) -> int:
         """Tokens that one row per leaf reads again beyond the unique ones."""
         rows = sum(
-            len(self.prefix) + sum(len(self.segments[i].ids) for i in path) for path in self.leaf_paths
+            len(self.prefix) + sum(len(self.segments[i].ids) for i in path)
+            for path in self.leaf_paths
         )
         return rows - self.unique_tokens
 

@@ -15,14 +15,14 @@ from reflex.errors import ContextLengthError
 from reflex.prompts.pieces import as_line
 
 if TYPE_CHECKING:
-    from reflex.model import Compiled, DecisionModel
+    from reflex.model import Prepared, DecisionModel
 
 
 @dataclass(frozen=True)
 class Slice:
     """Some questions of a request, tokenised. `tokens` counts what its questions add to the state."""
 
-    compiled: Compiled
+    compiled: Prepared
     state_key: str
     state_tokens: int
     tokens: int
@@ -40,7 +40,7 @@ def cut(
     total = 0
     orders = request.permutations or model.orders.permutations
     for part in _parts(request, max(1, slice_tokens // orders)):
-        compiled = model.compile(part)
+        compiled = model.prepare(part)
         model.engine.check_length(compiled.tree)
         tokens = sum(asked.tokens for asked in compiled.asked)
         state_tokens = len(compiled.tree.prefix)

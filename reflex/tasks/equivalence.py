@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 if TYPE_CHECKING:
-    from reflex.model import Compiled, DecisionModel
+    from reflex.model import Prepared, DecisionModel
 
 LIMITS = {"float32": ("max_abs_logit_diff", 1e-4)}
 """bfloat16 and float16 are compared in probability: 2e-2."""
@@ -31,7 +31,7 @@ class Equivalence:
         cfg.forward.strategy = "flat"
         model = build_model(cfg)
         facts = model.backbone.facts
-        compiled = [model.compile(request) for request in probe_requests()]
+        compiled = [model.prepare(request) for request in probe_requests()]
         with torch.inference_mode():
             plain = plain_scores(model, compiled)
         name, limit = LIMITS.get(facts.dtype, ("max_abs_probability_diff", 2e-2))
@@ -43,7 +43,9 @@ class Equivalence:
                 continue
             for state, scores in run_strategy(model, cfg, strategy, compiled):
                 if name == "max_abs_probability_diff":
-                    pairs = [(a.softmax(-1), b.softmax(-1)) for a, b in zip(scores, plain, strict=True)]
+                    pairs = [
+                        (a.softmax(-1), b.softmax(-1)) for a, b in zip(scores, plain, strict=True)
+                    ]
                 else:
                     pairs = list(zip(scores, plain, strict=True))
                 difference = max(float((a - b).abs().max()) for a, b in pairs)
@@ -56,7 +58,10 @@ def probe_requests() -> list[Any]:
     """Requests that cover the three types, several orders, short and long states, odd text."""
     from reflex.contract import parse_request
 
-    long_state = {"ticket": "The payout failed again. " * 40, "history": [{"n": i} for i in range(12)]}
+    long_state = {
+        "ticket": "The payout failed again. " * 40,
+        "history": [{"n": i} for i in range(12)],
+    }
     questions = {
         "queue": {
             "type": "choice",
@@ -74,7 +79,7 @@ def probe_requests() -> list[Any]:
 
 
 def run_strategy(
-    model: DecisionModel, cfg: DictConfig, strategy: str, compiled: list[Compiled]
+    model: DecisionModel, cfg: DictConfig, strategy: str, compiled: list[Prepared]
 ) -> list[tuple[str, list[Any]]]:
     """[("cold", scores), ("warm", scores)]: the same requests twice through one strategy."""
     import dataclasses
@@ -91,7 +96,7 @@ def run_strategy(
         return [(state, _flat_scores(model(compiled).scores)) for state in ("cold", "warm")]
 
 
-def plain_scores(model: DecisionModel, compiled: list[Compiled]) -> list[Any]:
+def plain_scores(model: DecisionModel, compiled: list[Prepared]) -> list[Any]:
     """Label logits from one bare transformers forward per branch: no cache, no mask, no batching."""
     import torch
 

@@ -127,14 +127,14 @@ def build_training(cfg: DictConfig, folder: Path) -> TrainingModule:
 
     from reflex.build import build_model
     from reflex.training.batches import plan_steps
-    from reflex.training.module import TrainingModule, compile_rows, prepare
+    from reflex.training.module import TrainingModule, prepare_rows, prepare
 
     config = train_config(cfg)
     rows = training_rows(cfg, folder)
     seed_everything(cfg.seed, verbose=False)
     model: DecisionModel = build_model(cfg)
     prepare(model, config, cfg.seed)
-    compiled = compile_rows(model, rows)
+    compiled = prepare_rows(model, rows)
     packable = model.backbone.facts.packable and model.engine.config.strategy != "flat"
     sizes = [
         each.tree.unique_tokens + (0 if packable else each.tree.reread_tokens) for each in compiled

@@ -11,7 +11,7 @@ import torch
 
 from reflex.data.rows import Row, rows_sha256
 from reflex.errors import TrainingError
-from reflex.model import Compiled, DecisionModel
+from reflex.model import Prepared, DecisionModel
 from reflex.training.batches import Plan, request_of
 from reflex.training.config import TrainConfig
 from reflex.training.lora import add_lora, lora_layers, merge_all
@@ -48,7 +48,7 @@ class TrainingModule(lightning.LightningModule):
         self,
         model: DecisionModel,
         rows: Sequence[Row],
-        compiled: Sequence[Compiled],
+        compiled: Sequence[Prepared],
         plan: Plan,
         config: TrainConfig,
     ) -> None:
@@ -184,9 +184,9 @@ def rate(step: int, steps: int, config: TrainConfig) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
-def compile_rows(model: DecisionModel, rows: Sequence[Row]) -> list[Compiled]:
+def prepare_rows(model: DecisionModel, rows: Sequence[Row]) -> list[Prepared]:
     """Every row as a tree, tokenised once."""
-    return [model.compile(request_of(row)) for row in rows]
+    return [model.prepare(request_of(row)) for row in rows]
 
 
-__all__ = ["TrainingModule", "compile_rows", "lora_layers", "prepare", "rate", "trainable"]
+__all__ = ["TrainingModule", "prepare_rows", "lora_layers", "prepare", "rate", "trainable"]

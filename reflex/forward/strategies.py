@@ -1,0 +1,207 @@
+"""`packed`, `batched`, `flat` and `tree_rows`: the same hidden states by four arrangements of tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate
+
+import torch
+
+from reflex.backbones.backbone import Backbone
+from reflex.forward import calls
+from reflex.forward.config import ForwardConfig
+from reflex.forward.groups import by_sum, by_tokens, similar
+from reflex.forward.state_cache import PrefixState, StateCache
+from reflex.forward.tree import (
+    Row,
+    Tree,
+    Unit,
+    fill_rows,
+    join_rows,
+    lay_out,
+    unit_tokens,
+    units,
+)
+
+Span = tuple[int, int]
+"""(row index, flat read index) of one hidden state to keep."""
+
+
+class Strategies:
+    """The ways to run trees; each collects hidden states as its model calls deliver them."""
+
+    def __init__(
+        self, backbone: Backbone, config: ForwardConfig, cache: StateCache, trees: Sequence[Tree]
+    ) -> None:
+        self.backbone = backbone
+        self.config = config
+        self.cache = cache
+        self.trees = trees
+        self.starts = [0, *accumulate(tree.n_reads for tree in trees)]
+        self.cache_hits = [False] * len(trees)
+        self._found: list[torch.Tensor] = []
+        self._where: list[int] = []
+
+    # -- strategies ----------------------------------------------------------------------------
+
+    def flat(self, chosen: Sequence[int]) -> None:
+        """Each leaf a row of its own: prefix and branch read together, longest rows first."""
+        rows = [row for index in chosen for row in self._leaf_rows(index, with_prefix=True)]
+        rows.sort(key=lambda row: -len(row[0]))
+        for group in by_tokens(rows, lambda row: len(row[0]), self.config.max_tokens):
+            hidden = calls.run_rows(self.backbone, [ids for ids, _ in group])
+            self._keep(hidden, [reads for _, reads in group])
+
+    def batched(self, chosen: Sequence[int]) -> None:
+        """The prefix once; then one leaf a row over copies of its state."""
+        alike: dict[str, list[int]] = {}
+        for index in chosen:
+            alike.setdefault(self.trees[index].prefix_key, []).append(index)
+        for indices in alike.values():
+            state = self._states(indices)[indices[0]]
+            leaves = (row for i in indices for row in self._leaf_rows(i, with_prefix=False))
+            rows = sorted(leaves, key=lambda row: -len(row[0]))
+            # Each row carries a copy of the state, so the state's length counts towards the budget.
+            size = partial(_row_tokens, extra=state.length)
+            for group in by_tokens(rows, size, 4 * self.config.max_tokens):
+                hidden = calls.continue_batched(self.backbone, [ids for ids, _ in group], state)
+                self._keep(hidden, [reads for _, reads in group])
+
+    def packed(self, chosen: Sequence[int]) -> None:
+        """Prefixes once; then rows of packed branches, several trees to a call, under a block mask."""
+        ordered = sorted(chosen, key=lambda index: -self.trees[index].unique_tokens)
+        size = lambda index: self.trees[index].unique_tokens  # noqa: E731
+        for wave in by_sum(ordered, size, 4 * self.config.max_tokens):
+            states = self._states(wave)
+            rows = [row for index in wave for row in self._packed_rows(index)]
+            rows.sort(key=lambda row: (-len(row.ids), -states[row.tree].length))
+            for group in self._by_mask(rows, lambda row: states[row.tree].length):  # noqa: B023
+                hidden = calls.continue_packed(
+                    self.backbone, group, [states[row.tree] for row in group]
+                )
+                self._keep(hidden, [row.reads for row in group])
+
+    def tree_rows(self, chosen: Sequence[int]) -> None:
+        """Prefix and branches under one block mask, no cache: the strategy gradients flow through.
+
+        Several trees share a row (each starts at position 0 and sees only itself), so that hardly any
+        token is padding.
+        """
+        rows = []
+        for index in chosen:
+            tree = self.trees[index]
+            room = max(1, self.config.max_tokens - len(tree.prefix))
+            for part in by_sum(units(tree, room), partial(unit_tokens, tree), room):
+                rows.append(lay_out(index, tree, part, self.starts[index], with_prefix=True))
+        rows = [join_rows(group) for group in fill_rows(rows, self.config.tree_row_tokens)]
+        rows.sort(key=lambda row: -len(row.ids))
+        for alike in similar(rows, lambda row: len(row.ids)):
+            for group in self._by_mask(alike, lambda row: 0):
+                hidden = calls.run_tree_rows(self.backbone, group)
+                self._keep(hidden, [row.reads for row in group])
+
+    # -- pieces of a strategy ------------------------------------------------------------------
+
+    def _leaf_rows(
+        self, index: int, *, with_prefix: bool
+    ) -> Iterator[tuple[tuple[int, ...], tuple[Span, ...]]]:
+        tree = self.trees[index]
+        seen: set[int] = set()
+        for path in tree.leaf_paths:
+            ids: list[int] = list(tree.prefix) if with_prefix else []
+            reads: list[Span] = []
+            for segment_index in path:
+                segment = tree.segments[segment_index]
+                if segment_index not in seen:
+                    seen.add(segment_index)
+                    base = self.starts[index] + tree.read_starts[segment_index]
+                    reads += [(len(ids) + at, base + k) for k, at in enumerate(segment.reads)]
+                ids += segment.ids
+            yield tuple(ids), tuple(reads)
+
+    def _packed_rows(self, index: int) -> list[Row]:
+        """Fill rows to about `row_tokens`, longest units first into the emptiest row."""
+        tree = self.trees[index]
+        pieces = units(tree, max(1, self.config.max_tokens - len(tree.prefix)))
+        sizes = {unit: unit_tokens(tree, unit) for unit in pieces}
+        count = math.ceil(sum(sizes.values()) / self.config.row_tokens)
+        bins: list[list[Unit]] = [[] for _ in range(min(count, len(pieces)))]
+        filled = [0] * len(bins)
+        for unit in sorted(pieces, key=lambda unit: -sizes[unit]):
+            emptiest = filled.index(min(filled))
+            bins[emptiest].append(unit)
+            filled[emptiest] += sizes[unit]
+        start = self.starts[index]
+        return [lay_out(index, tree, part, start, with_prefix=False) for part in bins]
+
+    def _states(self, chosen: Sequence[int]) -> dict[int, PrefixState]:
+        """The prefix states of trees, from the cache or prefilled; equal prefixes are computed once."""
+        by_key: dict[str, list[int]] = {}
+        for index in chosen:
+            by_key.setdefault(self.trees[index].prefix_key, []).append(index)
+        states: dict[str, PrefixState] = {}
+        missing: list[str] = []
+        for key, indices in by_key.items():
+            known = self.cache.get(key)
+            if known is None:
+                missing.append(key)
+            else:
+                states[key] = known
+                for index in indices:
+                    self.cache_hits[index] = True
+        prefix = lambda key: self.trees[by_key[key][0]].prefix  # noqa: E731
+        missing.sort(key=lambda key: -len(prefix(key)))
+        budget = self.config.max_tokens if self.backbone.facts.packable else 1
+        for group in by_tokens(missing, lambda key: len(prefix(key)), budget):
+            for key, state in zip(
+                group, calls.prefill(self.backbone, [prefix(key) for key in group]), strict=True
+            ):
+                states[key] = state
+                self.cache.put(key, state)
+        return {index: states[key] for key, indices in by_key.items() for index in indices}
+
+    def _by_mask(
+        self, rows: Sequence[Row], prefix_length: Callable[[Row], int]
+    ) -> Iterator[list[Row]]:
+        """Groups of rows within the token budget and the mask budget (longest first, never empty)."""
+        group: list[Row] = []
+        longest = 0
+        for row in rows:
+            longest_if = max(longest, prefix_length(row))
+            width = len(group[0].ids) if group else len(row.ids)
+            tokens = (len(group) + 1) * width
+            if group and (
+                tokens > self.config.max_tokens
+                or tokens * (longest_if + width) > self.config.max_mask
+            ):
+                yield group
+                group, longest_if = [], prefix_length(row)
+            group.append(row)
+            longest = longest_if
+        if group:
+            yield group
+
+    # -- results -------------------------------------------------------------------------------
+
+    def _keep(self, hidden_rtd: torch.Tensor, reads: Sequence[Sequence[Span]]) -> None:
+        row = [r for r, spans in enumerate(reads) for _ in spans]
+        at = [position for spans in reads for position, _ in spans]
+        if row:
+            self._found.append(hidden_rtd[row, at])
+            self._where += [flat for spans in reads for _, flat in spans]
+
+    def collect(self) -> list[torch.Tensor]:
+        if not self._found:
+            empty = torch.zeros(0, self.backbone.hidden_size, device=self.backbone.device)
+            return [empty for _ in self.trees]
+        found = torch.cat(self._found)
+        order = torch.empty(len(self._where), dtype=torch.long)
+        order[torch.tensor(self._where)] = torch.arange(len(self._where))
+        ordered = found[order.to(found.device)]
+        return list(ordered.split([tree.n_reads for tree in self.trees]))
+
+
+def _row_tokens(row: tuple[tuple[int, ...], tuple[Span, ...]], extra: int) -> int:
+    return len(row[0]) + extra
