@@ -124,7 +124,7 @@ class RemoteDecider:
     async def ask(self, client: AsyncTypeSafeClient, request: Request) -> Asked:
         """One request with its retries. Never raises for what the server does."""
         asked = Asked()
-        raw = request.model_dump(mode="json", exclude_unset=True)
+        raw = request.model_dump(mode="json", exclude_none=True)  # fields, not options
         start = time.perf_counter()
         try:
             # The contract's own model: extras (`x_…`) stay, and both kinds of decider answer alike.

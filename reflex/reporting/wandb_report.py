@@ -19,7 +19,7 @@ from reflex.tracking.files import write_atomic
 from reflex.tracking.wandb import WandbTracker, resolve_mode
 
 if TYPE_CHECKING:
-    from wandb_workspaces.reports.v2 import Report
+    from wandb_workspaces.reports.v2.interface import Report
 
 BARS = ("nll", "brier", "accuracy", "total_variation", "ece_15", "flip_rate")
 """Summary keys that get a bar per run, where any cell has them."""

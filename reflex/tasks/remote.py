@@ -49,9 +49,9 @@ def remote_identity(cfg: DictConfig, suite: Suite) -> RunIdentity:
     facts = health.served(config.base_url)
     check_claims(cfg, facts)
     identity = health.identity(facts)
-    own = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True))  # plain: any key may be null
-    for group in OF_THE_SERVER:
-        own[group] = None  # what this configuration says of them is not what answered
+    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    # What this configuration says of these is not what answered.
+    own = OmegaConf.create({**plain, **dict.fromkeys(OF_THE_SERVER)})
     found = run_identity(
         own,
         {
@@ -66,7 +66,8 @@ def remote_identity(cfg: DictConfig, suite: Suite) -> RunIdentity:
     hidden = {*OF_THE_SERVER, *(("model.base_url",) if identity else ())}
     kept = {k: v for k, v in found.axes.items() if k not in hidden and _top(k) not in OF_THE_SERVER}
     source = facts.get("backbone", {}).get("source") if identity else None
-    name = found.name if "=" in found.name else told.get("backbone") or config.base_url
+    swept = found.name.replace("\\:", ":")  # as Hydra escapes an address
+    name = swept if "=" in swept else told.get("backbone") or config.base_url
     return found.model_copy(
         update={
             "axes": {"model": "remote", **told, **kept},
@@ -144,9 +145,8 @@ def measure(
         index: Request(model=config.model, state=row.state, questions=row.questions)
         for index, row in enumerate(suite.rows)
     }
-    with Kept(folder) as kept:
-        if cfg.force:
-            kept.discard()
+    if cfg.force:
+        (folder / ANSWERS).unlink(missing_ok=True)
     with Kept(folder) as kept:
         _ask(decider, suite, requests, kept)
         _check_unchanged(config, decider.served, kept)
