@@ -12,8 +12,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from reflex.config import conf_dir
 from reflex.errors import BackboneError, ConfigError, RecordError
-from reflex.loading import compose, run_folder
+from reflex.loading import compose, recorded_values, run_folder, typed
 from reflex.serving.engine import Source
+from reflex.stable import stable_folder
 from reflex.tracking.record import RunRecord, read_record
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 SERVED = ("backbone", "device", "prompt", "readout", "orders", "calibration", "forward", "seed")
 """Keys of a run's configuration that shape an answer."""
-
-STABLE = Path("releases") / "stable.json"
 
 
 @dataclass(frozen=True)
@@ -98,9 +97,10 @@ def onto_record(
     """
     merged = OmegaConf.create(OmegaConf.to_container(cfg, resolve=False))
     assert isinstance(merged, DictConfig)
+    recorded = recorded_values(folder)
     for key in SERVED:
-        if key in record.config:
-            merged[key] = record.config[key]
+        if key in recorded:
+            merged[key] = recorded[key]
     plain = compose(["serve=default"])
     touched = set()
     changed = {key: value for key, value in _leaves(cfg) if _get(plain, key) != value}
@@ -120,20 +120,7 @@ def onto_record(
             OmegaConf.update(merged, key, value, force_add=True)
             touched.add(top)
     merged.runs_dir = str(folder.parent)
-    return typed(merged, cfg), touched
-
-
-def typed(merged: DictConfig, cfg: DictConfig) -> DictConfig:
-    """Plain recorded values under the composed schema where the group is unchanged in kind."""
-    result = cfg.copy()
-    with open_dict(result):
-        for key in SERVED:
-            same = _target(merged.get(key)) == _target(cfg.get(key))
-            if same and isinstance(cfg.get(key), DictConfig):
-                result[key] = OmegaConf.merge(cfg[key], merged[key])
-            else:
-                result[key] = merged[key]
-    return result
+    return typed(cfg, merged, SERVED), touched
 
 
 def checked(decider: Decider, run: ServedRun) -> Decider:
@@ -180,29 +167,8 @@ def _about(record: RunRecord) -> dict[str, Any]:
 
 def _stable(overrides: Sequence[str]) -> tuple[Path, dict[str, str]]:
     profiles = [o.partition("=")[2] for o in overrides if o.startswith("profile=")]
-    profile = profiles[-1] if profiles else "laptop"
-    if not STABLE.is_file():
-        raise RecordError(
-            f"run=stable: no {STABLE} here; `python -m reflex.run task=gate run=…` writes it"
-        )
-    try:
-        entry = json.loads(STABLE.read_text())[profile]
-        folder, hashes = Path(entry["path"]), dict(entry.get("hashes", {}))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RecordError(f"{STABLE}: no usable entry for profile={profile} ({error})") from None
-    if not folder.is_absolute():
-        folder = STABLE.parent.parent / folder
-    if not (folder / "record.json").is_file():
-        raise RecordError(f"{STABLE}: {entry['path']} holds no record.json")
-    import hashlib
-
-    wanted = hashes.get("record_sha256")
-    found = hashlib.sha256((folder / "record.json").read_bytes()).hexdigest()
-    if wanted is not None and wanted != found:
-        raise RecordError(
-            f"{folder}/record.json: its sha256 is not the one in {STABLE}; not served"
-        )
-    return folder, hashes
+    folder, entry = stable_folder(profiles[-1] if profiles else "laptop")
+    return folder, dict(entry.get("hashes") or {})
 
 
 def _from_wandb(path: str) -> Path:
@@ -252,7 +218,3 @@ def _get(cfg: DictConfig, key: str) -> Any:
         return OmegaConf.select(cfg, key, throw_on_missing=False)
     except Exception:  # a key of another schema is simply absent here
         return None
-
-
-def _target(node: Any) -> Any:
-    return node.get("_target_") if isinstance(node, DictConfig) else None

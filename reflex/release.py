@@ -1,0 +1,73 @@
+"""Release folders: everything a served model needs in one place, with a hash of every file.
+
+`task=release` writes one (reflex/tasks/release.py). Whoever loads a folder with a `manifest.json` calls
+`released`: it refuses a folder whose files are not the ones that were released, and points the recorded
+configuration at the files in the folder, wherever it lies now. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from reflex.errors import RecordError
+
+MANIFEST = "manifest.json"
+SCHEMA = 1
+
+
+def manifest_of(folder: Path) -> dict[str, Any] | None:
+    """The folder's manifest, None when it is no release. Raises RecordError when it cannot be read."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        return None
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        files = dict(manifest["files"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordError(
+            f"{path}: not a release manifest ({error}); fetch the release again"
+        ) from None
+    if manifest.get("schema") != SCHEMA:
+        raise RecordError(f"{path}: schema {manifest.get('schema')!r}, this version reads {SCHEMA}")
+    return {**manifest, "files": files}
+
+
+def verify(folder: Path, manifest: dict[str, Any]) -> None:
+    """Raise RecordError naming the first file that is missing or not what was released."""
+    for name, wanted in sorted(manifest["files"].items()):
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise RecordError(f"{folder / MANIFEST}: {name} lies outside the release")
+        if not path.is_file():
+            raise RecordError(f"{folder}: {name} is missing; fetch the release again")
+        if file_sha256(path) != wanted:
+            raise RecordError(
+                f"{path}: not the file that was released (its sha256 differs from {MANIFEST}); "
+                "not loaded. Fetch the release again"
+            )
+
+
+def released(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """`config` for this folder: unchanged for a plain run; for a verified release with the paths of its
+    parts set to the files here. Raises RecordError."""
+    manifest = manifest_of(folder)
+    if manifest is None:
+        return config
+    verify(folder, manifest)
+    found = copy.deepcopy(config)
+    for key, name in manifest["parts"].items():
+        node = found
+        *groups, last = key.split(".")
+        for group in groups:
+            node = node.setdefault(group, {})
+        node[last] = str(folder / name)
+    return found
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

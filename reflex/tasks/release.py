@@ -1,0 +1,214 @@
+"""`task=release task.run_id=<evaluated run> task.out=releases/<name>`: one folder that serves.
+
+    python -m reflex.run task=release task.run_id=1a2b3c task.out=releases/embedded
+    python -m reflex.serve run=releases/embedded
+
+The run is an evaluation (with its calibration) of a trained model: its record says what the model is and
+how good it is, its configuration says where adapter and heads lie.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig
+
+from reflex.errors import ConfigError, RecordError
+
+if TYPE_CHECKING:
+    from reflex.tracking.record import RunRecord
+
+log = logging.getLogger(__name__)
+
+TOKENIZER_FILES = (
+    *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json"),
+    *("vocab.json", "merges.txt", "tokenizer.model", "added_tokens.json"),
+)
+
+
+@dataclass
+class Release:
+    """run_id: the evaluated run (folder, hash or prefix). out: the folder to write, which must not exist
+    unless `replace`. push: a hub repository to upload it to."""
+
+    _target_: str = "reflex.tasks.release.Release"
+    name: str = "release"
+    run_id: str = "???"
+    out: str = "???"
+    title: str | None = None
+    push: str | None = None
+    replace: bool = False
+
+    def run(self, cfg: DictConfig) -> int:
+        """Prints the folder and its size. Raises RecordError or ConfigError for a run without a model."""
+        from reflex.loading import run_folder
+        from reflex.tracking.record import read_record
+
+        source = run_folder(self.run_id, Path(cfg.runs_dir))
+        record = read_record(source)
+        if record.status != "finished":
+            raise RecordError(
+                f"run {self.run_id}: it failed ({record.error}); release a finished run"
+            )
+        out = Path(self.out)
+        if out.exists() and not self.replace:
+            raise ConfigError(f"task.out={out}: exists; choose another folder or task.replace=true")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+        try:
+            manifest = fill(work, source, record, self.title or out.name)
+            if out.exists():
+                shutil.rmtree(out)
+            os.replace(work, out)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+        if self.push is not None:
+            push(out, self.push)
+        print(f"{len(manifest['files'])} files, {size / 1e6:.1f} MB")
+        print(f"release: {out}")
+        return 0
+
+
+def fill(work: Path, source: Path, record: RunRecord, title: str) -> dict[str, Any]:
+    """Put every file of the release into `work`; returns its manifest."""
+    from reflex.release import MANIFEST, SCHEMA, file_sha256
+    from reflex.tasks.release_card import card
+    from reflex.tracking.record import RECORD
+
+    parts, training = copy_parts(work, source, record)
+    shutil.copyfile(source / RECORD, work / RECORD)
+    manifest: dict[str, Any] = {
+        "schema": SCHEMA,
+        "name": title,
+        "run": record.hash,
+        "base": {
+            key: record.config["backbone"].get(key)
+            for key in ("name", "source", "path", "revision")
+        }
+        | {"weights_sha256": record.backbone.get("weights_sha256")},
+        "adapter_sha256": record.backbone.get("adapter_sha256"),
+        "prompt": {"sha256": record.prompt_hash, **record.config["prompt"]},
+        "readout": {kind: record.config["readout"][kind] for kind in ("choice", "noul", "score")},
+        "orders": record.config["orders"],
+        "training": training,
+        "contamination": CONTAMINATION,
+        "suite": {key: record.data.get(key) for key in ("suite", "sha256", "n_rows")},
+        "metrics": record.metrics,
+        "by": record.by,
+        "parts": parts,
+    }
+    (work / "README.md").write_text(card(manifest, record), encoding="utf-8")
+    manifest["files"] = {
+        str(path.relative_to(work)): file_sha256(path)
+        for path in sorted(work.rglob("*"))
+        if path.is_file()
+    }
+    text = json.dumps(manifest, indent=1, ensure_ascii=False, default=str)
+    (work / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    return manifest
+
+
+CONTAMINATION = (
+    "No source, file or hub repository with a name of any S1Bench subset was used for training or "
+    "calibration, no row of the MMLU test split, and rows that share a text, a sentence or eight words in a "
+    "row with a benchmark row found on the training machine were dropped (counts per source below)."
+)
+
+
+def copy_parts(
+    work: Path, source: Path, record: RunRecord
+) -> tuple[dict[str, str], dict[str, Any] | None]:
+    """Adapter, heads, calibration, tokenizer: (config key → path in the release, facts of the training)."""
+    config = record.config
+    parts: dict[str, str] = {}
+    training = None
+    adapter = config["backbone"].get("adapter")
+    if adapter:
+        folder = _existing(adapter, "backbone.adapter")
+        shutil.copytree(folder, work / "adapter")
+        parts["backbone.adapter"] = "adapter"
+        training = _training(folder.parent)
+    names = sorted({config["readout"][kind] for kind in ("choice", "noul", "score")})
+    for name in names:
+        weights = (config["readout"].get(name) or {}).get("weights")
+        if weights:
+            heads = _existing(weights, f"readout.{name}.weights")
+            shutil.copyfile(heads, work / "heads.safetensors")
+            parts[f"readout.{name}.weights"] = "heads.safetensors"
+            training = training or _training(heads.parent)
+    if not parts:
+        raise ConfigError(
+            f"run {record.hash[:16]}: neither an adapter nor a head; there is nothing to release "
+            "(serve it with run=<hash>)"
+        )
+    calibration = source / "calibration.json"
+    configured = config["calibration"].get("path")
+    if not calibration.is_file() and configured:
+        calibration = _existing(configured, "calibration.path")
+        calibration = calibration / "calibration.json" if calibration.is_dir() else calibration
+    if calibration.is_file():
+        shutil.copyfile(calibration, work / "calibration.json")
+        parts["calibration.path"] = "calibration.json"
+    _copy_tokenizer(work / "tokenizer", config)
+    return parts, training
+
+
+def _copy_tokenizer(target: Path, config: dict[str, Any]) -> None:
+    from reflex.backbones.config import BackboneConfig
+    from reflex.backbones.locate import locate
+
+    known = {key: value for key, value in config["backbone"].items() if not key.startswith("_")}
+    folder = locate(BackboneConfig(**{**known, "adapter": None})).folder
+    if folder is None:
+        return
+    target.mkdir()
+    for name in TOKENIZER_FILES:
+        if (folder / name).is_file():
+            shutil.copyfile(folder / name, target / name)
+
+
+def _existing(path: str, key: str) -> Path:
+    found = Path(path)
+    if not found.exists():
+        raise ConfigError(
+            f"{key}={path}: does not exist any more; train again or point to its copy"
+        )
+    return found
+
+
+def _training(folder: Path) -> dict[str, Any] | None:
+    """What a training run's folder says about itself; None when the adapter came from elsewhere."""
+    facts: dict[str, Any] = {}
+    for name in ("training", "mixture"):
+        path = folder / f"{name}.json"
+        if path.is_file():
+            facts[name] = json.loads(path.read_text(encoding="utf-8"))
+    path = folder / "config.json"
+    if path.is_file():
+        config = json.loads(path.read_text(encoding="utf-8"))
+        facts["train"] = config.get("train")
+        facts["augment"] = (config.get("mixture") or {}).get("augment")
+    return facts or None
+
+
+def push(folder: Path, repository: str) -> None:
+    """Upload the folder to a hub repository. Raises RecordError when the hub refuses."""
+    from huggingface_hub import HfApi
+
+    try:
+        api = HfApi()
+        api.create_repo(repository, exist_ok=True)
+        api.upload_folder(folder_path=str(folder), repo_id=repository)
+    except Exception as error:  # hub errors come in a dozen classes; all mean the same to a user
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise RecordError(
+            f"task.push={repository}: the hub refused ({reason}); the release is complete in {folder}"
+        ) from None
