@@ -21,6 +21,11 @@ def to_request(raw: Any, config: ServeConfig, backbone: str) -> Request:
             "in one request (serve.max_questions)",
             ("body", "questions"),
         )
+    wanted = raw.get("permutations")
+    if (
+        isinstance(wanted, float) and wanted.is_integer()
+    ):  # JSON knows no difference between 2 and 2.0
+        raw = {**raw, "permutations": int(wanted)}
     request = parse_request(raw)
     check_limits(request, config)
     return request

@@ -15,7 +15,7 @@ from reflex.errors import ContextLengthError
 from reflex.prompts.pieces import as_line
 
 if TYPE_CHECKING:
-    from reflex.model import Prepared, DecisionModel
+    from reflex.model import DecisionModel, Prepared
 
 
 @dataclass(frozen=True)
