@@ -11,7 +11,7 @@ import torch
 
 from reflex.calibration.none import Calibrator
 from reflex.contract import Request, Response, Usage, build_answer, parse_request
-from reflex.model import DecisionModel
+from reflex.model import DecisionModel, Prepared
 from reflex.readouts import merge
 from reflex.readouts.base import OptionScores
 
@@ -57,7 +57,7 @@ class Decider:
         self.name = name
 
     @torch.inference_mode()
-    def decide(self, requests: Sequence[Request]) -> list[dict[str, Decision]]:
+    def decide(self, requests: Sequence[Request | Prepared]) -> list[dict[str, Decision]]:
         """Decisions of every question of every request, through one call of the model's forward."""
         output = self.model(requests)
         decided = []

@@ -27,6 +27,7 @@ def targets(package: str) -> Iterator[tuple[str, type]]:
     """(module name, dataclass) of every config dataclass in `package`: one whose `_target_` is set."""
     for name, module in modules(package, "_target_:"):
         for value in vars(module).values():
-            own = isinstance(value, type) and value.__module__ == module.__name__
-            if own and dataclasses.is_dataclass(value) and hasattr(value, "_target_"):
+            if not isinstance(value, type) or value.__module__ != module.__name__:
+                continue
+            if dataclasses.is_dataclass(value) and hasattr(value, "_target_"):
                 yield name, value

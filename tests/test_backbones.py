@@ -78,7 +78,7 @@ def test_an_adapter_is_merged_and_changes_the_identity(tmp_path: Path) -> None:
     base = saved(tmp_path / "m")
     model, _ = random_model("llama", 0)
     adapted = get_peft_model(
-        model,  # type: ignore[arg-type]
+        model,
         LoraConfig(r=4, target_modules=["q_proj", "down_proj"], init_lora_weights=False),
     )
     adapted.save_pretrained(str(tmp_path / "adapter"))
