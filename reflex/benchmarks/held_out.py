@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from reflex.benchmarks.base import Suite, check_count, limited, majority
 from reflex.contract import option_keys
 from reflex.data.rows import Row, rows_sha256
 from reflex.data.splits import HALVES
 from reflex.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from reflex.data.mixture import Mixture
 
 SOURCES = (
     *("emotion", "ag_news", "anli", "arc_easy", "snips", "goemotions", "banking77", "clinc_oos"),
@@ -62,15 +66,10 @@ class HeldOut:
 
     def load(self) -> Suite:
         """Raises DataError or ContaminationError as `reflex.data.mixture.load_mixture` does."""
-        from reflex.data.mixture import MixtureConfig, load_mixture
         from reflex.data.sources import source
+        from reflex.data.sources.base import data_root
 
-        config = MixtureConfig(
-            name=self.name,
-            sources=dict.fromkeys(self.sources, 1.0),
-            max_chars=self.max_chars,
-        )
-        mixture = load_mixture(config)
+        mixture = _mixture(tuple(self.sources), self.max_chars, str(data_root()))
         splits = tuple(HALVES) if self.split == "all" else (self.split,)
         rows: list[Row] = []
         for split in splits:
@@ -112,6 +111,17 @@ class HeldOut:
             questions={name: row.questions[name] for name in names},
             labels={name: row.labels[name] for name in names},
         )
+
+
+@lru_cache(maxsize=1)
+def _mixture(sources: tuple[str, ...], max_chars: int, root: str) -> Mixture:
+    """Every row of the sources by split. Kept: the cells of a sweep read the same rows."""
+    from reflex.data.mixture import MixtureConfig, load_mixture
+
+    config = MixtureConfig(
+        name="held_out", sources=dict.fromkeys(sources, 1.0), max_chars=max_chars
+    )
+    return load_mixture(config)
 
 
 def _baseline(rows: list[Row]) -> dict[str, Any]:

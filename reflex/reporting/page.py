@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from reflex.reporting.calibrations import calibration_text, sensitivity_table
 from reflex.reporting.comparisons import Judged, judge_sweep
 from reflex.reporting.experiments import Experiment, read_experiment
 from reflex.reporting.hand import SIGNATURE, Section, harmless, read_blocks, weave
 from reflex.reporting.index import index_path, write_index
 from reflex.reporting.plots import MOST_CELLS, reliability_svg
 from reflex.reporting.provenance import definitions, provenance
+from reflex.reporting.published import CAUTION, published_svg, published_table
+from reflex.reporting.sources import macro_text, notes_text, sources_table
 from reflex.reporting.sweep import MANIFEST, Places, Sweep, verdict_block
 from reflex.reporting.tables import (
     CELL_METRICS,
@@ -23,8 +26,19 @@ from reflex.reporting.tables import (
     p_text,
     split_table,
 )
+from reflex.reporting.words import data_line, sweep_word
 from reflex.tracking.files import write_atomic, write_atomic_all
 from reflex.tracking.record import PREDICTIONS, RECORD, json_text
+
+SPLITS = {
+    "By question type": "type",
+    "By category": "category",
+    "By family": "family",
+}
+"""Heading → column of the tables of metrics by part."""
+
+MOST_VALUES = 12
+"""A table of more parts than this is folded."""
 
 
 def write_page(sweep: Sweep, places: Places) -> Path:
@@ -39,42 +53,62 @@ def write_page(sweep: Sweep, places: Places) -> Path:
         read_blocks(index_path(places))  # a broken index stops here, not after half the work
     experiment = read_experiment(places.experiments, sweep.name)
     judged = judge_sweep(sweep)
-    plot = reliability_svg(sweep.finished) if sweep.finished else None
-    sections = page_sections(sweep, experiment, judged, page, plot is not None)
+    plots = page_plots(sweep)
+    sections = page_sections(sweep, experiment, judged, page, list(plots))
     text = weave(sections, blocks)
     if sweep.full:
         _keep_records(sweep, places, experiment, judged)
-    if plot is not None:
-        write_atomic(page.parent / plot_name(sweep), plot)
+    for name, plot in plots.items():
+        write_atomic(page.parent / name, plot)
     write_atomic(page, text.encode("utf-8"))
     if sweep.full:
         write_index(places)
     return page
 
 
-def plot_name(sweep: Sweep) -> str:
-    """The plot's path beside the page."""
-    return f"plots/{sweep.name}.svg"
+def page_plots(sweep: Sweep) -> dict[str, bytes]:
+    """The plots of a page by their path beside it, as SVG."""
+    drawn = {
+        plot_name(sweep): reliability_svg(sweep.finished) if sweep.finished else None,
+        plot_name(sweep, "-published"): published_svg(sweep.finished),
+    }
+    return {name: plot for name, plot in drawn.items() if plot is not None}
+
+
+def plot_name(sweep: Sweep, which: str = "") -> str:
+    """A plot's path beside the page: the reliability diagram, or `which`."""
+    return f"plots/{sweep.name}{which}.svg"
 
 
 def page_sections(
-    sweep: Sweep, experiment: Experiment, judged: Sequence[Judged], page: Path, plotted: bool
+    sweep: Sweep,
+    experiment: Experiment,
+    judged: Sequence[Judged],
+    page: Path,
+    plotted: Sequence[str],
 ) -> list[Section]:
-    """The generated part of a page, top first; sections that would be empty are left out."""
+    """The generated part of a page, top first; sections that would be empty are left out. `plotted`:
+    the plots beside it."""
     sections = [Section(None, _top(sweep, experiment, page))]
     sections.append(Section("Verdict", _verdict(sweep, judged)))
     if sweep.finished:
         sections.append(Section("Cells", cells_table(sweep.finished)))
     if sweep.failed:
         sections.append(Section("Failed cells", failed_table(sweep.failed)))
-    if plotted:
+    if plot_name(sweep) in plotted:
         sections.append(Section("Reliability", _figure(sweep)))
     if any(one.comparisons or one.problems for one in judged):
-        sections.append(Section("Paired comparisons", _comparisons(judged)))
-    for column, heading in (("type", "By question type"), ("family", "By family")):
-        table = split_table(sweep.finished, column)
-        if table:
-            sections.append(Section(heading, table))
+        sections.append(Section("Paired comparisons", _comparisons(sweep, judged)))
+    further = {
+        "By source": sources_table(sweep.finished),
+        "Macro": macro_text(sweep.finished),
+        "Published figures": _published(sweep, plotted),
+        "Calibration": calibration_text(sweep.finished),
+        "Question sensitivity": sensitivity_table(sweep.finished),
+        **{heading: _split(sweep, column) for heading, column in SPLITS.items()},
+        "About the data": notes_text(sweep.finished),
+    }
+    sections += [Section(heading, body) for heading, body in further.items() if body]
     sections.append(Section("How it was made", provenance(sweep)))
     sections.append(Section("Definitions", definitions(sweep, CELL_METRICS)))
     return sections
@@ -120,6 +154,8 @@ def _verdict(sweep: Sweep, judged: Sequence[Judged]) -> str:
     if block is None:
         return "The records hold no decision rule, so the numbers below stand without a verdict."
     parts = [_outcome(one) for one in judged]
+    if line := data_line(sweep):
+        parts.append(f"On these rows: {harmless(line)}.")
     return "\n\n".join([*parts, f"Decision rule: {_rule(block)}."])
 
 
@@ -140,13 +176,38 @@ def _rule(block: dict[str, Any]) -> str:
 
 def _figure(sweep: Sweep) -> str:
     text = f"![Reliability diagram]({plot_name(sweep)})"
+    if word := sweep_word(sweep):
+        text += f"\n\nOver all rows{word}."
     if len(sweep.finished) > MOST_CELLS:
         text += f"\n\nThe first {MOST_CELLS} of {len(sweep.finished)} cells."
     return text
 
 
-def _comparisons(judged: Sequence[Judged]) -> str:
-    parts = []
+def _published(sweep: Sweep, plotted: Sequence[str]) -> str:
+    table = published_table(sweep.finished)
+    if not table:
+        return ""
+    name = plot_name(sweep, "-published")
+    return "\n\n".join(
+        [CAUTION, *([f"![Beside published]({name})"] if name in plotted else []), table]
+    )
+
+
+def _split(sweep: Sweep, column: str) -> str:
+    """The table by `column`, folded when it is long; nothing where it would repeat the sources."""
+    parts = [cell.record.by for cell in sweep.finished]
+    if column == "family" and all(by.get("family") == by.get("source") for by in parts):
+        return ""
+    table = split_table(sweep.finished, column)
+    values = {value for by in parts for value in by.get(column, {})}
+    if len(values) <= MOST_VALUES:
+        return table
+    return f"<details><summary>{len(values)} values</summary>\n\n{table}\n\n</details>"
+
+
+def _comparisons(sweep: Sweep, judged: Sequence[Judged]) -> str:
+    word = sweep_word(sweep)
+    parts = [f"Over all rows{word}."] if word else []
     for one in judged:
         if one.setting:
             parts.append(f"### {harmless(one.setting)}")

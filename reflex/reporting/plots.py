@@ -16,8 +16,8 @@ MOST_CELLS = 6
 """More lines than this cannot be told apart; the first cells of the table are drawn."""
 
 # Okabe and Ito's palette, distinguishable with colour-blind eyes and in print.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_MARKERS = "osD^vP"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = "osD^vP"
 
 
 def reliability_svg(cells: Sequence[Found]) -> bytes | None:
@@ -44,7 +44,7 @@ def reliability_svg(cells: Sequence[Found]) -> bytes | None:
         top.plot([0, 1], [0, 1], color="#888888", linewidth=1, linestyle="--")
         width = 1 / BINS / (len(tables) + 1)
         for index, (cell, table) in enumerate(tables):
-            colour = _COLOURS[index]
+            colour = COLOURS[index]
             rates = table["accuracy"].to_numpy()
             bars: Any = [rates - table["low"].to_numpy(), table["high"].to_numpy() - rates]
             top.errorbar(
@@ -52,7 +52,7 @@ def reliability_svg(cells: Sequence[Found]) -> bytes | None:
                 rates,
                 yerr=[side.clip(min=0) for side in bars],
                 color=colour,
-                marker=_MARKERS[index],
+                marker=MARKERS[index],
                 markersize=4,
                 linewidth=1.2,
                 elinewidth=0.7,

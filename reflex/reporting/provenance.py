@@ -13,6 +13,9 @@ from reflex.reporting.sweep import Sweep
 from reflex.reporting.tables import NOTHING, markdown_table, number
 from reflex.tracking.record import RunRecord
 
+SHOWN_ELSEWHERE = ("sources", "macro", "notes", "categories", "parts", "question_pairs")
+"""Facts of a suite that the page tells in sections of their own."""
+
 _DIGEST = re.compile("[0-9a-f]{40,}")
 
 
@@ -90,7 +93,8 @@ def _data_facts(records: Iterable[RunRecord]) -> list[str]:
     facts: dict[str, None] = {}
     for record in records:
         for key, value in (record.data.get("facts") or {}).items():
-            facts[f"{key}: {_short(value)}"] = None
+            if key not in SHOWN_ELSEWHERE:
+                facts[f"{key}: {_short(value)}"] = None
     return [harmless(text) for text in facts]
 
 

@@ -133,8 +133,21 @@ def is_partial(record: RunRecord) -> bool:
 
 
 def verdict_block(sweep: Sweep) -> dict[str, Any] | None:
-    """The experiment's decision rule as its newest record kept it."""
-    return _block(max((cell.record for cell in sweep.cells), key=lambda record: record.finished))
+    """The experiment's decision rule as its newest record kept it.
+
+    A baseline `axis=*` is the first cell of the sweep, and no candidates are all others: for
+    experiments over any list of values.
+    """
+    block = _block(max((cell.record for cell in sweep.cells), key=lambda record: record.finished))
+    if block is None:
+        return None
+    axis, star, rest = str(block.get("baseline", "")).partition("=*")
+    values = (cell.record.axes.get(axis) for cell in sweep.cells)
+    names = list(dict.fromkeys(f"{axis}={value}" for value in values if value is not None))
+    if star and not rest and names:
+        block["baseline"] = names[0]
+        block["candidates"] = block.get("candidates") or names[1:]
+    return block
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from reflex.reporting.comparisons import Judged
 from reflex.reporting.hand import harmless
+from reflex.reporting.words import cell_word, words_by
 from reflex.tracking.record import Found, RunRecord
 
 NOTHING = "–"
@@ -86,18 +87,25 @@ def sample_size(record: RunRecord) -> str:
     return str(n) if scored in (None, n) else f"{n} ({scored} with one gold answer)"
 
 
+def text_columns(records: Sequence[RunRecord]) -> int:
+    """How many columns of `cell_rows` are text: the cell, and its word where a suite has words."""
+    return max(1, len(differing_axes(records))) + any(map(cell_word, records))
+
+
 def cell_rows(records: Sequence[RunRecord]) -> tuple[list[str], list[list[str]]]:
-    """Heading and one row per finished cell: its axes, metrics, sample size and cost."""
+    """Heading and one row per finished cell: its axes, word, metrics, sample size and cost."""
     axes = differing_axes(records)
     shown = [name for name in CELL_METRICS if any(name in record.metrics for record in records)]
-    head = axes or ["cell"]
+    words = [cell_word(record) for record in records]
+    head = [*(axes or ["cell"]), *(["word"] if any(words) else [])]
     head = [*head, *(CELL_METRICS[name] for name in shown), "n", "tokens/decision", "ms/decision"]
     rows = []
-    for record in records:
+    for record, word in zip(records, words, strict=True):
         cost = record.cost
         rows.append(
             [
                 *([axis_value(record, key) for key in axes] or [record.name]),
+                *([word or NOTHING] if any(words) else []),
                 *(entry_text(record.metrics.get(name)) for name in shown),
                 sample_size(record),
                 number(cost.get("tokens_per_decision"), 1),
@@ -112,23 +120,26 @@ def cells_table(cells: Sequence[Found]) -> str:
     records = [cell.record for cell in cells]
     head, rows = cell_rows(records)
     escaped = [[harmless(text) for text in row] for row in rows]
-    return markdown_table(head, escaped, left=max(1, len(differing_axes(records))))
+    return markdown_table(head, escaped, left=text_columns(records))
 
 
 def split_table(cells: Sequence[Found], column: str) -> str:
-    """Metrics per value of `column` ("type", "family") and cell; empty where no record has any."""
+    """Metrics per value of `column` (such as "type") and cell, with the value's word; empty where no record
+    has any."""
     records = [cell.record for cell in cells]
     axes = differing_axes(records)
     values = sorted({value for record in records for value in record.by.get(column, {})})
+    words = [words_by(cell, column) if column in cell.record.by else {} for cell in cells]
     rows = []
     for value in values:
-        for record in records:
+        for record, known in zip(records, words, strict=True):
             metrics = record.by.get(column, {}).get(value)
             if metrics is None:
                 continue
             rows.append(
                 [
                     harmless(value),
+                    *([harmless(known.get(value, NOTHING))] if any(words) else []),
                     harmless(cell_label(record, axes)),
                     *(entry_text(metrics.get(name)) for name in SPLIT_METRICS),
                     str(metrics.get("nll", {}).get("n", NOTHING)),
@@ -137,7 +148,8 @@ def split_table(cells: Sequence[Found], column: str) -> str:
     if not rows:
         return ""
     heads = [CELL_METRICS[name] for name in SPLIT_METRICS]
-    return markdown_table([column, "cell", *heads, "n"], rows, left=2)
+    named = [column, *(["word"] if any(words) else []), "cell"]
+    return markdown_table([*named, *heads, "n"], rows, left=len(named))
 
 
 def failed_table(cells: Sequence[Found]) -> str:

@@ -1,0 +1,79 @@
+"""What a cell's own calibration is and how it carries over; and how answers follow the question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reflex.metrics import sensitivity
+from reflex.reporting.hand import harmless
+from reflex.reporting.tables import (
+    NOTHING,
+    cell_label,
+    differing_axes,
+    entry_text,
+    markdown_table,
+    number,
+)
+from reflex.tracking.record import Found
+
+ERRORS = {
+    "raw": "fit rows, before",
+    "fitted": "fit rows, after",
+    "in_family": "other rows of the same families",
+    "left_out": "a family left out of the fit",
+}
+
+
+def calibration_text(cells: Sequence[Found]) -> str:
+    """Temperatures, errors on rows and families left out, warnings, per cell that fitted something."""
+    fitted = [cell for cell in cells if cell.record.data.get("calibration")]
+    if not fitted:
+        return ""
+    axes = differing_axes([cell.record for cell in cells])
+    temperatures, errors, remarks = [], [], []
+    for cell in fitted:
+        label = harmless(cell_label(cell.record, axes))
+        found: Mapping[str, Any] = cell.record.data["calibration"]
+        for bucket, value in found.get("temperatures", {}).items():
+            temperatures.append([label, harmless(bucket), number(value, 3)])
+        for bucket, fallback in found.get("fallbacks", {}).items():
+            where = f"uses {fallback['to']}: {fallback['why']}"
+            remarks.append(f"- {label}: bucket {harmless(bucket)} {harmless(where)}")
+        for key, name in ERRORS.items():
+            if entry := found.get("errors", {}).get(key):
+                ece = number(entry.get("ece_15"))
+                errors.append([label, name, number(entry["nll"]), ece, str(entry["n"])])
+        if found.get("prior"):
+            remarks.append(f"- {label}: position prior, estimator {harmless(found['prior'])}")
+        remarks += [f"- {label}: {harmless(text)}" for text in found.get("warnings", [])]
+    parts = [
+        "Fitted on the rows of split `fit` of the same run; every other table is of the other rows."
+    ]
+    if temperatures:
+        parts.append(markdown_table(["cell", "bucket", "temperature"], temperatures, left=2))
+    if errors:
+        parts.append(markdown_table(["cell", "measured on", "NLL", "ECE-15", "n"], errors, left=2))
+    if remarks:
+        parts.append("\n".join(remarks))
+    return "\n\n".join(parts)
+
+
+def sensitivity_table(cells: Sequence[Found]) -> str:
+    """Opposite, reworded and ensemble questions; beside each what perfect answers would show. Empty
+    where no cell asked any."""
+    records = [cell.record for cell in cells]
+    axes = differing_axes(records)
+    rows = []
+    for record in records:
+        for name in sensitivity.DEFINITIONS:
+            entry = record.metrics.get(name)
+            if entry is not None:
+                label, n = harmless(cell_label(record, axes)), str(entry.get("n", NOTHING))
+                rows.append([label, name, entry_text(entry), number(entry.get("labels")), n])
+    if not rows:
+        return ""
+    table = markdown_table(["cell", "metric", "value", "of the labels", "n"], rows, left=2)
+    lines = [f"- `{name}`: {text}" for name, text in sensitivity.DEFINITIONS.items()]
+    shown = {row[1] for row in rows}
+    return table + "\n\n" + "\n".join(line for line in lines if line.split("`")[1] in shown)

@@ -1,0 +1,117 @@
+"""Published figures beside ours: accuracies others reported on the same subsets."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reflex.reporting.hand import harmless
+from reflex.reporting.plots import COLOURS, MARKERS, MOST_CELLS
+from reflex.reporting.tables import NOTHING, cell_label, differing_axes, markdown_table, number
+from reflex.reporting.words import sources, word_of
+from reflex.tracking.record import Found
+
+CAUTION = (
+    "Published figures are on the benchmark's own items. Ours are comparable with them where the word is "
+    "`exact` without a count, and not where it is `stand-in`."
+)
+
+
+def compared(cells: Sequence[Found]) -> dict[str, Mapping[str, Any]]:
+    """Source → its facts, for sources with published figures that at least one cell has rows of."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for cell in cells:
+        for name, facts in sources(cell.record).items():
+            if facts.get("published") and name in cell.record.by.get("source", {}):
+                found.setdefault(name, facts)
+    return found
+
+
+def published_table(cells: Sequence[Found]) -> str:
+    """Systems by subset: words, our cells, the majority answer, then what was published; empty without any.
+
+    Published systems are sorted by their mean over the shown subsets, those with gaps last.
+    """
+    facts = compared(cells)
+    if not facts:
+        return ""
+    axes = differing_axes([cell.record for cell in cells])
+    rows = [["our rows are", *(harmless(word_of(each) or NOTHING) for each in facts.values())]]
+    for cell in cells:
+        values = (_accuracy(cell, name) for name in facts)
+        label = harmless(cell_label(cell.record, axes))
+        rows.append([f"**{label}**", *(number(entry.get("value"), 3) for entry in values)])
+    rows.append(["majority answer", *(number(each.get("majority"), 3) for each in facts.values())])
+    systems = dict.fromkeys(system for each in facts.values() for system in each["published"])
+
+    def rank(system: str) -> tuple[int, float]:
+        known = [
+            each["published"][system] for each in facts.values() if system in each["published"]
+        ]
+        return len(facts) - len(known), -sum(known) / len(known)
+
+    for system in sorted(systems, key=rank):
+        shown = (number(each["published"].get(system), 3) for each in facts.values())
+        rows.append([harmless(system), *shown])
+    return markdown_table(["system", *map(harmless, facts)], rows)
+
+
+def published_svg(cells: Sequence[Found]) -> bytes | None:
+    """One line per subset: published accuracies in grey, the majority as a tick, our cells with intervals."""
+    facts = compared(cells)
+    if not facts:
+        return None
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    axes = differing_axes([cell.record for cell in cells])
+    drawn = cells[:MOST_CELLS]
+    places = {name: len(facts) - 1 - index for index, name in enumerate(facts)}
+    with matplotlib.rc_context({"svg.hashsalt": "reflex", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(6.4, 1.6 + 0.45 * len(facts)), layout="constrained")
+        FigureCanvasSVG(figure)
+        plot = figure.subplots()
+        for name, each in facts.items():
+            values = list(each["published"].values())
+            plot.scatter(values, [places[name]] * len(values), s=14, color="#bbbbbb", zorder=1)
+            if each.get("majority") is not None:
+                plot.plot(
+                    each["majority"], places[name], marker="|", markersize=14, color="#555555"
+                )
+        for index, cell in enumerate(drawn):
+            shift = 0.22 * ((index + 1) / (len(drawn) + 1) - 0.5) * 2
+            for name in facts:
+                entry = _accuracy(cell, name)
+                if entry.get("value") is None:
+                    continue
+                low, high = entry.get("low"), entry.get("high")
+                if low is not None and high is not None:
+                    plot.plot(
+                        [low, high], [places[name] - shift] * 2, color=COLOURS[index], linewidth=1
+                    )
+                plot.plot(
+                    entry["value"],
+                    places[name] - shift,
+                    MARKERS[index],
+                    color=COLOURS[index],
+                    markersize=5,
+                )
+            plot.plot(
+                [], [], MARKERS[index], color=COLOURS[index], label=cell_label(cell.record, axes)
+            )
+        plot.scatter([], [], s=14, color="#bbbbbb", label="published")
+        plot.plot([], [], "|", markersize=10, color="#555555", label="majority answer")
+        labels = [f"{name} ({word_of(each) or 'no word'})" for name, each in facts.items()]
+        plot.set_yticks([places[name] for name in facts], labels, fontsize="small")
+        plot.set(xlabel="accuracy", xlim=(0, 1), ylim=(-0.6, len(facts) - 0.4))
+        figure.legend(loc="outside lower center", ncols=3, fontsize="small", frameon=False)
+        sink = io.BytesIO()
+        figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": "reflex.report"})
+    return sink.getvalue()
+
+
+def _accuracy(cell: Found, name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = cell.record.by.get("source", {}).get(name, {}).get("accuracy", {})
+    return found

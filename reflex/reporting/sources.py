@@ -1,0 +1,138 @@
+"""Per source of a suite: its word, our figures, the majority baseline; the macro; notes on the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from reflex.benchmarks.s1.board import macro
+from reflex.reporting.hand import harmless
+from reflex.reporting.tables import (
+    CELL_METRICS,
+    NOTHING,
+    SPLIT_METRICS,
+    cell_label,
+    differing_axes,
+    entry_text,
+    markdown_table,
+    number,
+)
+from reflex.reporting.words import ABSENT, sources, word_of
+from reflex.tracking.record import Found, RunRecord
+
+
+def sources_table(cells: Sequence[Found]) -> str:
+    """One line per source and cell; a source without rows has one line that says why. Empty if no suite
+    says anything of its sources."""
+    records = [cell.record for cell in cells]
+    names = list(dict.fromkeys(name for record in records for name in sources(record)))
+    axes = differing_axes(records)
+    rows = []
+    for name in names:
+        asked = [record for record in records if name in sources(record)]
+        if all(sources(record)[name].get("word") in ABSENT for record in asked):
+            facts = sources(asked[0])[name]
+            dashes = [NOTHING] * (len(SPLIT_METRICS) + 3)
+            why = harmless(facts.get("reason", NOTHING))
+            rows.append([harmless(name), harmless(facts["word"]), why, *dashes])
+            continue
+        for record in asked:
+            rows.append(_row(name, record, cell_label(record, axes)))
+    if not rows:
+        return ""
+    first, *rest = (CELL_METRICS[name] for name in SPLIT_METRICS)
+    head = ["source", "word", "cell", first, "majority", "against majority", *rest, "n"]
+    return markdown_table(head, rows, left=3)
+
+
+def _row(name: str, record: RunRecord, label: str) -> list[str]:
+    facts = sources(record)[name]
+    metrics = record.by.get("source", {}).get(name, {})
+    shown = [entry_text(metrics.get(metric)) for metric in SPLIT_METRICS]
+    majority = facts.get("majority")
+    return [
+        harmless(name),
+        harmless(word_of(facts) or NOTHING),
+        harmless(label),
+        shown[0],
+        number(majority, 3),
+        against(metrics.get("accuracy"), majority),
+        *shown[1:],
+        str(metrics.get("nll", {}).get("n", NOTHING)),
+    ]
+
+
+def against(accuracy: Mapping[str, Any] | None, majority: float | None) -> str:
+    """Accuracy minus the majority baseline, and whether the 95 % interval lies on one side of it."""
+    if not accuracy or accuracy.get("value") is None or majority is None:
+        return NOTHING
+    text = number(accuracy["value"] - majority, 3, sign=True)
+    low, high = accuracy.get("low"), accuracy.get("high")
+    if low is None or high is None:
+        return text
+    side = "above" if low > majority else "below" if high < majority else "cannot tell"
+    return f"{text} {side}"
+
+
+def macro_text(cells: Sequence[Found]) -> str:
+    """The suite's macro accuracy with its weakest word, per cell; or why there is none.
+
+    Empty where no suite has one.
+    """
+    records = [cell.record for cell in cells if "macro" in (cell.record.data.get("facts") or {})]
+    axes = differing_axes([cell.record for cell in cells])
+    rows: list[list[str]] = []
+    lacking: dict[str, None] = {}
+    for record in records:
+        facts = record.data["facts"]
+        by_source = record.by.get("source", {})
+        accuracy = {
+            name: metrics["accuracy"]["value"]
+            for name, metrics in by_source.items()
+            if metrics.get("accuracy", {}).get("value") is not None
+        }
+        found = macro(accuracy, facts)
+        if found is None:
+            words = facts["macro"]["subsets"]
+            absent = [name for name in words if name not in accuracy]
+            lacking[
+                f"{len(absent)} of {len(words)} subsets have no figure: {', '.join(absent)}"
+            ] = None
+            continue
+        part = any(
+            word_of(facts["sources"][name]) != facts["sources"][name]["word"]
+            for name in facts["macro"]["subsets"]
+        )
+        word = f"{found['word']}, a part of the items" if part else found["word"]
+        rows.append(
+            [
+                harmless(cell_label(record, axes)),
+                harmless(word),
+                number(found["value"]),
+                str(found["n"]),
+            ]
+        )
+    parts = (
+        [markdown_table(["cell", "weakest word", "macro accuracy", "subsets"], rows, left=2)]
+        if rows
+        else []
+    )
+    parts += [f"No macro is given: {harmless(why)}." for why in lacking]
+    return "\n\n".join(parts)
+
+
+def notes_text(cells: Sequence[Found]) -> str:
+    """Everything the suites note about themselves, each once and whole; empty without notes."""
+    found: dict[str, None] = {}
+    for cell in cells:
+        for name, text in _notes(cell.record.data.get("facts") or {}):
+            found[f"- {harmless(name)}: {harmless(text)}"] = None
+    return "\n".join(found)
+
+
+def _notes(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(name, text) of a suite's notes and of those of its parts."""
+    notes = facts.get("notes")
+    yield from notes.items() if isinstance(notes, dict) else ()
+    for part in (facts.get("parts") or {}).values():
+        yield from _notes(part)
