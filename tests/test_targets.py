@@ -114,7 +114,7 @@ def test_html_is_the_same_for_the_same_records(sweep: Sweep, places: Places, htm
 def test_text_of_a_record_stays_text() -> None:
     text = to_html(
         "# T\n\n| a |\n| --- |\n| <script>alert(1)</script> |\n\n![x](http://example.com/y.png)\n\n"
-        "[go](javascript:alert(1))\n",
+        "[go](javascript:alert(1))\n\n<details><summary>34 values</summary>\n\n| a |\n| --- |\n\n</details>\n",
         'A "title" & <more>',
         {},
     )
@@ -123,6 +123,7 @@ def test_text_of_a_record_stays_text() -> None:
     assert "img" not in found.tags
     assert "&lt;script&gt;" in text
     assert 'href="javascript' not in text
+    assert text.count("<details><summary>34 values</summary>") == text.count("</details>") == 1
     assert "<title>A &quot;title&quot; &amp; &lt;more&gt;</title>" in text
 
 

@@ -11,12 +11,14 @@ from markdown_it import MarkdownIt
 from reflex.reporting.comparisons import judge_sweep
 from reflex.reporting.experiments import read_experiment
 from reflex.reporting.hand import SIGNATURE, read_blocks, weave
-from reflex.reporting.page import page_sections, plot_name
-from reflex.reporting.plots import reliability_svg
+from reflex.reporting.page import page_plots, page_sections
 from reflex.reporting.sweep import Places, Sweep
 from reflex.tracking.files import write_atomic
 
 _COMMENT = re.compile(r"^<!--[^\n]*-->[ ]*$", re.MULTILINE)
+
+_FOLD = re.compile(r"<p>&lt;details&gt;&lt;summary&gt;([^<]*)&lt;/summary&gt;</p>")
+"""How the page folds a long table, as rendered: the only HTML of the Markdown that is let through."""
 
 STYLE = """
 :root { color-scheme: light dark; --rule: #d0d0d0; --soft: #666; --back: #fff; --text: #1a1a1a; --mark: #f4f4f4; }
@@ -29,6 +31,7 @@ p, ul { max-width: 52rem; }
 h1 { font-size: 1.7rem; } h2 { border-bottom: 1px solid var(--rule); margin-top: 2.2rem; padding-bottom: .2rem; }
 h1, h2, h3 { line-height: 1.25; }
 .table { overflow-x: auto; }
+summary { cursor: pointer; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
 th, td { border-bottom: 1px solid var(--rule); padding: .3rem .7rem; text-align: left; vertical-align: top; }
 td[style], th[style] { white-space: nowrap; }
@@ -49,10 +52,9 @@ def write_html(sweep: Sweep, places: Places) -> Path:
     markdown = places.page(sweep)
     path = markdown.with_suffix(".html")
     experiment = read_experiment(places.experiments, sweep.name)
-    plot = reliability_svg(sweep.finished) if sweep.finished else None
-    sections = page_sections(sweep, experiment, judge_sweep(sweep), markdown, plot is not None)
+    figures = {name: plot.decode("utf-8") for name, plot in page_plots(sweep).items()}
+    sections = page_sections(sweep, experiment, judge_sweep(sweep), markdown, list(figures))
     text = weave(sections, read_blocks(markdown))
-    figures = {plot_name(sweep): plot.decode("utf-8")} if plot is not None else {}
     write_atomic(path, to_html(text, experiment.title, figures).encode("utf-8"))
     return path
 
@@ -68,6 +70,8 @@ def to_html(markdown: str, title: str, figures: dict[str, str]) -> str:
     body = renderer.render(text)
     body = re.sub(r"<p>(<img [^>]*>)</p>", r"\1", body)
     body = re.sub(r'<img src="([^"]*)" alt="([^"]*)"[^>]*>', lambda m: _figure(m, figures), body)
+    body = _FOLD.sub(r"<details><summary>\1</summary>", body)
+    body = body.replace("<p>&lt;/details&gt;</p>", "</details>")
     body = body.replace("<table>", '<div class="table"><table>')
     body = body.replace("</table>", "</table></div>")
     policy = "default-src 'none'; style-src 'unsafe-inline'"

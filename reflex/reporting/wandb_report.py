@@ -70,7 +70,7 @@ def build(sweep: Sweep, places: Places, project: str, entity: str) -> Report:
     from wandb_workspaces import expr
 
     experiment = read_experiment(places.experiments, sweep.name)
-    sections = page_sections(sweep, experiment, judge_sweep(sweep), places.page(sweep), False)
+    sections = page_sections(sweep, experiment, judge_sweep(sweep), places.page(sweep), [])
     blocks: list[Any] = []
     for section in sections:
         if section.heading is not None:
