@@ -29,7 +29,7 @@ def compared(cells: Sequence[Found]) -> dict[str, Mapping[str, Any]]:
 
 
 def published_table(cells: Sequence[Found]) -> str:
-    """Systems by subset: words, our cells, the majority answer, then what was published; empty without any.
+    """Systems by subset: our cells with their words, the majority answer, then what was published; empty without any.
 
     Published systems are sorted by their mean over the shown subsets, those with gaps last.
     """
@@ -37,11 +37,10 @@ def published_table(cells: Sequence[Found]) -> str:
     if not facts:
         return ""
     axes = differing_axes([cell.record for cell in cells])
-    rows = [["our rows are", *(harmless(word_of(each) or NOTHING) for each in facts.values())]]
+    rows = []
     for cell in cells:
-        values = (_accuracy(cell, name) for name in facts)
         label = harmless(cell_label(cell.record, axes))
-        rows.append([f"**{label}**", *(number(entry.get("value"), 3) for entry in values)])
+        rows.append([f"**{label}**", *(_with_word(cell, name) for name in facts)])
     rows.append(["majority answer", *(number(each.get("majority"), 3) for each in facts.values())])
     systems = dict.fromkeys(system for each in facts.values() for system in each["published"])
 
@@ -110,6 +109,13 @@ def published_svg(cells: Sequence[Found]) -> bytes | None:
         sink = io.BytesIO()
         figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": "reflex.report"})
     return sink.getvalue()
+
+
+def _with_word(cell: Found, name: str) -> str:
+    value = _accuracy(cell, name).get("value")
+    if value is None:
+        return NOTHING
+    return f"{number(value, 3)} ({harmless(word_of(sources(cell.record)[name]) or 'no word')})"
 
 
 def _accuracy(cell: Found, name: str) -> Mapping[str, Any]:
