@@ -1,0 +1,329 @@
+"""Sources, splits, mixture and augmentation."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reflex.contract import Choice, Noul, option_keys
+from reflex.data import mixture_files
+from reflex.data.augment import (
+    ADJACENT,
+    AugmentConfig,
+    build,
+    canonical_row,
+    subsample,
+    training_row,
+)
+from reflex.data.guard import overlapping_ids
+from reflex.data.mixture import MixtureConfig, apportion, check_coverage, load_mixture, shares
+from reflex.data.rows import Row, read_jsonl
+from reflex.data.sources import Ask, Item, source, source_names
+from reflex.data.sources.base import plain
+from reflex.data.sources.sentences import numbers, reword, swap_words
+from reflex.errors import ConfigError, ContaminationError, DataError
+
+LOCAL = tuple(
+    name for name in source_names() if source(name).files or source(name).derive is not None
+)
+
+
+def write(path: Path, rows: list[dict]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture
+def small_root(tmp_path: Path) -> Path:
+    """A data folder with two small sources of the real shape."""
+    texts = [f"message {i} about {'joy' if i % 2 else 'fear'}" for i in range(240)]
+    labels = ("sadness", "joy", "love", "anger", "fear", "surprise")
+    write(
+        tmp_path / "train" / "emotion_train.jsonl",
+        [{"id": f"e{i}", "text": t, "label": labels[i % 6]} for i, t in enumerate(texts)],
+    )
+    write(
+        tmp_path / "train" / "rotten_tomatoes.jsonl",
+        [
+            {"id": f"r{i}", "text": t, "label": "pos" if i % 2 else "neg"}
+            for i, t in enumerate(texts)
+        ],
+    )
+    return tmp_path
+
+
+# -- sources ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_every_source_gives_valid_rows_and_no_blocked_name(name: str, data_root: Path):
+    each = source(name)
+    items = each.items(data_root)
+    assert len({item.id for _, item in items}) == len(items)
+    for split, item in items[:: max(1, len(items) // 40)]:
+        canonical_row(item, name, each.family, split)
+        row = training_row(item, f"{item.id}#0", name, each.family, AugmentConfig())
+        for question_id, question in row.questions.items():
+            assert tuple(row.labels[question_id]) == option_keys(question)
+    MixtureConfig(name="x", sources={name: 1.0})
+    assert each.family in ADJACENT
+
+
+def test_a_blocked_source_is_refused_when_the_config_is_read():
+    with pytest.raises((ContaminationError, ConfigError), match="vitaminc"):
+        MixtureConfig(name="x", sources={"vitaminc": 1.0})
+
+
+def test_fever_adversarial_rows_that_share_evidence_are_dropped(data_root: Path):
+    """46 of its 764 rows share their evidence with vitaminc; the guard finds at least those."""
+    each = source("fever_adversarial")
+    states = {item.id: item.states[0] for _, item in each.items(data_root)}
+    vitaminc = {
+        json.loads(line)["evidence"].strip()
+        for line in (data_root / "s1bench" / "vitaminc_test.jsonl").open()
+    }
+    sharing = {
+        name
+        for name, state in states.items()
+        if isinstance(state, dict) and state["evidence"].strip() in vitaminc
+    }
+    assert len(states) == 764
+    assert len(sharing) >= 1
+    assert sharing <= overlapping_ids(states, data_root)
+    assert len(overlapping_ids(states, data_root)) >= 46
+
+
+def test_splits_do_not_depend_on_the_order_or_number_of_rows(small_root: Path):
+    before = {item.id: split for split, item in source("rotten_tomatoes").items(small_root)}
+    path = small_root / "train" / "rotten_tomatoes.jsonl"
+    lines = path.read_text().splitlines()
+    random.Random(3).shuffle(lines)
+    path.write_text("\n".join(lines[:150]) + "\n")
+    after = {item.id: split for split, item in source("rotten_tomatoes").items(small_root)}
+    assert after.items() <= before.items()
+    assert set(before.values()) == {"train", "fit", "report"}
+
+
+def test_official_test_rows_are_never_trained_on(data_root: Path):
+    for name in ("banking77", "emotion", "clinc_oos", "snips", "sst5"):
+        for split, item in source(name).items(data_root):
+            official = item.id.split("/")[1].split("-")[1]
+            assert split == "report" or official != "test", item.id
+
+
+# -- edits -----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10_000))
+def test_swapped_words_are_the_same_words_in_another_order(seed: int):
+    sentence = "The young man gave the red ball to Anna , while Peter watched the old dog ."
+    swapped = swap_words(sentence, random.Random(seed))
+    assert swapped is not None
+    assert swapped != sentence
+    assert sorted(swapped.split()) == sorted(sentence.split())
+
+
+def test_a_pair_joined_by_and_is_not_swapped():
+    assert swap_words("There a man and a woman walked .", random.Random(0)) is None
+
+
+def test_rewording_and_numbers():
+    assert reword("In 1998 , the club moved to Leeds .", random.Random(1)) == (
+        "the club moved to Leeds in 1998 ."
+    )
+    assert reword("Nothing applies here at all", random.Random(0)) is None
+    assert [value for *_, value in numbers("It sold 12,500 copies and 3.5 % of 40 shops.")] == [
+        12500,
+        40,
+    ]
+
+
+# -- questions -------------------------------------------------------------------------------------
+
+
+def noul(label: str) -> Ask:
+    sets = ({}, {"true": ("", "it is so"), "false": ("", "it is not so")})
+    return Ask("noul", ("Is it?",), label, sets, negated=("Is it not?",))
+
+
+def test_negation_flips_the_label_and_the_descriptions():
+    question, label = build(noul("true"), "Is it not?", noul("true").sets[1], negated=True)
+    assert isinstance(question, Noul)
+    assert question.criteria is not None
+    assert question.criteria.true == "it is not so"
+    assert label == {"true": 0.0, "false": 1.0}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 60), st.integers(0, 59), st.integers(2, 70), st.integers(0, 99))
+def test_subsampling_keeps_the_gold_and_the_order(n: int, gold: int, wanted: int, seed: int):
+    labels = [f"label_{i}" for i in range(n)]
+    ask = Ask("choice", ("?",), labels[gold % n], (plain(labels),), large=True)
+    kept = list(subsample(ask, plain(labels), wanted, random.Random(seed)))
+    assert labels[gold % n] in kept
+    assert len(kept) == min(n, wanted)
+    assert kept == [label for label in labels if label in set(kept)]
+
+
+def test_held_out_wording_is_canonical_and_only_fit_varies_the_options(data_root: Path):
+    each = source("banking77")
+    _, item = each.items(data_root)[0]
+    report = canonical_row(item, "banking77", "intent", "report")
+    question = report.questions["intent"]
+    assert isinstance(question, Choice)
+    assert len(question.criteria) == 77
+    assert question.instructions == item.asks["intent"].wordings[0]
+    sizes = set()
+    for _, other in each.items(data_root)[:40]:
+        row = canonical_row(other, "banking77", "intent", "fit", vary=True)
+        varied = row.questions["intent"]
+        assert varied.instructions == question.instructions
+        sizes.add(len(option_keys(varied)))
+    assert min(sizes) <= 8
+    assert any(8 < size <= 26 for size in sizes)
+    assert max(sizes) == 77
+
+
+# -- abstention ------------------------------------------------------------------------------------
+
+
+def items(family: str, count: int = 5) -> list[Item]:
+    return [
+        Item(
+            f"{family}/{i}",
+            (f"{family} state {i}",),
+            {"q": Ask("choice", ("?",), "a", (plain("abc"),))},
+        )
+        for i in range(count)
+    ]
+
+
+def abstained(row: Row) -> bool:
+    return all(len(set(label.values())) == 1 for label in row.labels.values())
+
+
+def test_an_abstention_row_has_a_foreign_state_and_a_uniform_target():
+    config = AugmentConfig(abstain=1.0)
+    donors = items("knowledge")
+    row = training_row(items("intent")[0], "r#0", "intent", "intent", config, donors)
+    assert row.state in {item.states[0] for item in donors}
+    assert abstained(row)
+    plainly = training_row(items("intent")[0], "r#0", "intent", "intent", config)
+    assert not abstained(plainly)  # nobody to take a state from
+
+
+def test_a_question_that_can_say_so_itself_does_not_abstain():
+    """With NOT ENOUGH INFO on offer a foreign state has a right answer: uniform would be wrong."""
+    ask = Ask("choice", ("?",), "yes", (plain(("yes", "no", "maybe")),))
+    item = Item("fact/1", ("own state",), {"q": ask})
+    config = AugmentConfig(abstain=1.0)
+    assert not abstained(training_row(item, "r#0", "fact", "fact", config, items("intent")))
+
+
+def test_no_abstention_state_can_answer_its_question(small_root: Path):
+    """emotion and sentiment are adjacent: a sentiment text may well answer a question about emotion."""
+    config = MixtureConfig(
+        name="x",
+        rows=400,
+        sources={"emotion": 1.0, "rotten_tomatoes": 1.0},
+        augment=AugmentConfig(abstain=1.0),
+    )
+    rows = load_mixture(config, small_root).train_rows()
+    assert not any(abstained(row) for row in rows)
+
+
+# -- mixture ---------------------------------------------------------------------------------------
+
+
+def test_shares_are_explicit_for_large_taxonomies_and_equal_over_types(data_root: Path):
+    config = MixtureConfig(
+        name="x",
+        rows=1000,
+        sources={"banking77": 1, "clinc_oos": 1, "emotion": 1, "ag_news": 3, "mrpc": 1, "sst5": 1},
+    )
+    mixture = load_mixture(config, data_root)
+    found = shares(config, mixture.pools)
+    assert found["banking77"] == found["clinc_oos"] == pytest.approx(0.125)
+    assert found["mrpc"] == found["sst5"] == pytest.approx(0.25)
+    assert found["ag_news"] == pytest.approx(3 * found["emotion"])
+    rows = mixture.train_rows()
+    counts = Counter(row.source for row in rows)
+    assert (
+        counts == {name: round(share * 1000) for name, share in found.items()}
+        or sum(counts.values()) == 1000
+    )
+    assert [row.id for row in rows] == [
+        row.id for row in load_mixture(config, data_root).train_rows()
+    ]
+    train_ids = {item.id for pool in mixture.pools.values() for item in pool.items["train"]}
+    assert {row.id.split("#")[0] for row in rows} <= train_ids
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(0.01, 10), min_size=1, max_size=20), st.integers(1, 5000))
+def test_apportioned_counts_sum_to_the_total(weights: list[float], total: int):
+    wanted = {str(i): w / sum(weights) for i, w in enumerate(weights)}
+    counts = apportion(wanted, total)
+    assert sum(counts.values()) == total
+    assert all(abs(counts[name] - share * total) < 1 for name, share in wanted.items())
+
+
+def test_coverage_is_checked_both_ways(small_root: Path):
+    config = MixtureConfig(name="x", rows=10, sources={"emotion": 1.0})
+    pool = load_mixture(config, small_root).pools["emotion"]
+    untrained = {
+        **pool.items,
+        "train": [i for i in pool.items["train"] if i.asks["emotion"].label != "joy"],
+    }
+    with pytest.raises(DataError, match="'joy' of emotion is never trained"):
+        check_coverage(replace(pool, items=untrained))
+    unseen = {
+        split: [i for i in found if i.asks["emotion"].label != "love"]
+        for split, found in pool.items.items()
+    }
+    with pytest.raises(DataError, match="offers 'love'"):
+        check_coverage(replace(pool, items=unseen))
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_rows_written_are_rows_read(tmp_path: Path, small_root: Path):
+    config = MixtureConfig(name="x", rows=60, sources={"emotion": 1.0, "rotten_tomatoes": 1.0})
+    rows = load_mixture(config, small_root).train_rows()
+    mixture_files.write_checked(tmp_path / "rows.jsonl", rows)
+    assert read_jsonl(tmp_path / "rows.jsonl") == rows
+
+
+def test_a_question_cache_keyed_by_sorted_options_is_caught(tmp_path: Path, monkeypatch):
+    """The fault of a predecessor: equal option sets in another order came back in the first order."""
+    first = {"q": {"type": "choice", "criteria": {"b": None, "a": None}}}
+    second = {"q": {"type": "choice", "criteria": {"a": None, "b": None}}}
+    rows = [
+        Row.from_json({"id": i, "state": "s", "questions": q, "labels": {"q": "a"}})
+        for i, q in (("1", first), ("2", second))
+    ]
+
+    def cached(path: Path) -> list[Row]:
+        cache: dict = {}
+        found = []
+        for row in read_jsonl(path):
+            key = tuple(sorted(option_keys(row.questions["q"])))
+            question = cache.setdefault(key, row.questions["q"])
+            label = {name: row.labels["q"][name] for name in option_keys(question)}
+            found.append(replace(row, questions={"q": question}, labels={"q": label}))
+        return found
+
+    mixture_files.write_checked(tmp_path / "good.jsonl", rows)
+    monkeypatch.setattr(mixture_files, "read_jsonl", cached)
+    with pytest.raises(DataError, match="row 2: comes back"):
+        mixture_files.write_checked(tmp_path / "bad.jsonl", rows)
+    assert not (tmp_path / "bad.jsonl").exists()
