@@ -26,7 +26,7 @@ from reflex.data.guard import overlapping_ids
 from reflex.data.mixture import MixtureConfig, apportion, check_coverage, load_mixture, shares
 from reflex.data.rows import Row, read_jsonl
 from reflex.data.sources import Ask, Item, source, source_names
-from reflex.data.sources.base import plain
+from reflex.data.sources.base import OptionSet, plain
 from reflex.data.sources.sentences import numbers, reword, swap_words
 from reflex.errors import ConfigError, ContaminationError, DataError
 
@@ -150,7 +150,7 @@ def test_rewording_and_numbers():
 
 
 def noul(label: str) -> Ask:
-    sets = ({}, {"true": ("", "it is so"), "false": ("", "it is not so")})
+    sets: tuple[OptionSet, ...] = ({}, {"true": ("", "it is so"), "false": ("", "it is not so")})
     return Ask("noul", ("Is it?",), label, sets, negated=("Is it not?",))
 
 

@@ -68,7 +68,7 @@ def measure(module: TrainingModule, steps: int) -> dict[str, float]:
         _count(cells, [len(ids) for ids in group])
         return run_rows(backbone, group)
 
-    calls.run_tree_rows, calls.run_rows = tree_rows, flat_rows
+    calls.run_tree_rows, calls.run_rows = tree_rows, flat_rows  # type: ignore[assignment]
     optimiser = torch.optim.AdamW(trainable(module).values(), lr=0.0)
     plan = module.plan
     timed: list[tuple[int, float]] = []
@@ -80,7 +80,7 @@ def measure(module: TrainingModule, steps: int) -> dict[str, float]:
             started = time.perf_counter()
             questions = sum(len(module.rows[i].questions) for m in plan.steps[place] for i in m)
             for micro in plan.steps[place]:
-                (module.losses(micro).sum() / questions).backward()  # type: ignore[no-untyped-call]
+                (module.losses(micro).sum() / questions).backward()
             optimiser.step()
             optimiser.zero_grad()
             merge_all(module.model)
