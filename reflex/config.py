@@ -20,6 +20,7 @@ from reflex.discover import modules, targets
 from reflex.forward.config import ForwardConfig
 from reflex.prompts.orders import OrdersConfig
 from reflex.serving.config import ServeConfig
+from reflex.tasks.gate import GateConfig
 from reflex.tracking.wandb_run import WandbTracker
 from reflex.training.trainer_config import TrainerConfig
 
@@ -54,7 +55,8 @@ class VerdictConfig:
 class RootConfig:
     """The whole run. `experiment` and `debug` files change these keys and nothing else.
 
-    `a`, `b`: recorded runs that `task=compare` compares.
+    `a`, `b`: recorded runs that `task=compare` compares. `run`: the recorded run or release that
+    `task=gate` checks.
     """
 
     model: Any = MISSING
@@ -78,6 +80,8 @@ class RootConfig:
     smoke: bool = False
     a: str | None = None
     b: Any = None
+    run: str | None = None
+    gate: GateConfig = field(default_factory=GateConfig)
     runs_dir: str = "${oc.env:REFLEX_RUNS,runs}"
     results_dir: str = "results"
 

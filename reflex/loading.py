@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
 from reflex.config import RootConfig, conf_dir, register
 from reflex.errors import ConfigError, RecordError
 from reflex.messages import USER_ERRORS, one_line
+from reflex.release import released
 from reflex.remote.remote import remote_model
 
 if TYPE_CHECKING:
     from reflex.decider import Decider
     from reflex.remote.client import RemoteDecider
 
+_ROOT_KEYS = {each.name for each in dataclasses.fields(RootConfig)}
+
 
 def compose(overrides: Sequence[str] = ()) -> DictConfig:
     """The configuration that `python -m reflex.run <overrides>` would use. Raises ConfigError."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
 
     register()
+    inside = GlobalHydra.instance().is_initialized()  # a task that composes once more
     try:
-        with initialize_config_dir(version_base="1.3", config_dir=str(conf_dir())):
+        with (
+            nullcontext()
+            if inside
+            else initialize_config_dir(version_base="1.3", config_dir=str(conf_dir()))
+        ):
             return hydra_compose(config_name="config", overrides=list(overrides))
     except USER_ERRORS as error:
         raise ConfigError(one_line(error)) from error
@@ -43,9 +55,9 @@ def run_folder(run: str | Path, root: Path | None = None) -> Path:
         return path
     root = root or Path(os.environ.get("REFLEX_RUNS", "runs"))
     # Folders are named by the first 16 digits of the hash.
-    found = [
-        each for each in sorted(root.glob(f"{str(run)[:16]}*")) if (each / "record.json").is_file()
-    ]
+    name = str(run)[:16]
+    places = [] if "/" in name else sorted(root.glob(f"{name}*"))
+    found = [each for each in places if (each / "record.json").is_file()]
     if len(found) == 1:
         return found[0]
     if found:
@@ -55,15 +67,55 @@ def run_folder(run: str | Path, root: Path | None = None) -> Path:
 
 
 def recorded_config(folder: Path, overrides: Sequence[str] = ()) -> DictConfig:
-    """The configuration of a recorded run as it was resolved, with `key=value` overrides on top."""
+    """The configuration of a recorded run as it was resolved, with `key=value` overrides on top.
+
+    Raises RecordError for a record that this version's schema cannot hold.
+    """
+    values = recorded_values(folder)
+    try:
+        cfg = typed(compose(), values, [key for key in values if key in _ROOT_KEYS])
+    except OmegaConfBaseException as error:
+        raise RecordError(
+            f"{folder}: not a configuration of this version ({one_line(error)}); run the cell again"
+        ) from None
+    return OmegaConf.merge(cfg, OmegaConf.from_dotlist(list(overrides)))  # type: ignore[return-value]
+
+
+def recorded_values(folder: Path) -> dict[str, Any]:
+    """The configuration of a recorded run as plain values; of a release, with the paths of its own files.
+
+    A run that fitted its own calibration is served with exactly that one. Raises RecordError, also for a
+    release whose files are not the ones that were released.
+    """
     from reflex.tracking.record import read_record
 
-    record = read_record(folder)
-    cfg = OmegaConf.create(record.config)
-    # A run that fitted its own calibration is served with exactly that one.
-    if (folder / "calibration.json").is_file() and "path" in cfg.get("calibration", {}):
-        cfg.calibration.path = cfg.calibration.path or str(folder)
-    return OmegaConf.merge(cfg, OmegaConf.from_dotlist(list(overrides)))  # type: ignore[return-value]
+    values = dict(released(folder, read_record(folder).config))
+    calibration = values.get("calibration") or {}
+    fitted = (folder / "calibration.json").is_file()
+    if fitted and "path" in calibration and not calibration["path"]:
+        values["calibration"] = {**calibration, "path": str(folder)}
+    return values
+
+
+def typed(cfg: DictConfig, values: Mapping[str, Any], keys: Iterable[str]) -> DictConfig:
+    """`cfg` with `values` of `keys`: under the composed schema where a group is of the same kind."""
+    result = cfg.copy()
+    with open_dict(result):
+        for key in keys:
+            own = cfg.get(key)
+            value = values[key]
+            if isinstance(own, DictConfig) and value is not None and _kind(own) == _kind(value):
+                own = own.copy()
+                # Free dicts (prompt.texts) take new keys; dataclass fields stay typed all the same.
+                OmegaConf.set_struct(own, False)
+                result[key] = OmegaConf.merge(own, value)
+            else:
+                result[key] = value
+    return result
+
+
+def _kind(node: Any) -> Any:
+    return node.get("_target_")
 
 
 def load_decider(run: str | Path | Sequence[str] | DictConfig) -> Decider | RemoteDecider:
@@ -82,4 +134,12 @@ def load_decider(run: str | Path | Sequence[str] | DictConfig) -> Decider | Remo
     return build_decider(run)
 
 
-__all__ = ["RootConfig", "compose", "load_decider", "recorded_config", "run_folder"]
+__all__ = [
+    "RootConfig",
+    "compose",
+    "load_decider",
+    "recorded_config",
+    "recorded_values",
+    "run_folder",
+    "typed",
+]

@@ -11,6 +11,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from reflex.readouts.base import used_readouts
 from reflex.tracking.environment import command_line, package_versions
 from reflex.tracking.record import RunIdentity
 
@@ -18,7 +19,7 @@ NUMERICS = 1
 """Raised when the forward or a metric changes its numbers (golden predictions in the tests say when)."""
 
 NOT_HASHED = (
-    *("runs_dir", "results_dir", "tracker", "serve", "force", "verdict", "a", "b"),
+    *("runs_dir", "results_dir", "tracker", "serve", "force", "verdict", "a", "b", "run", "gate"),
     *("mixture", "train", "trainer"),  # task=train adds what matters of them to its facts
 )
 """Keys that say where results go or how they are told, not what they are. (`smoke` is hashed: a debug
@@ -97,7 +98,9 @@ def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
         return kept
     # Options of readouts that no question type uses: a new readout must not rename recorded cells.
     names = {kind: config["readout"][kind] for kind in ("choice", "noul", "score")}
-    own = {name: dict(config["readout"].get(name) or {}) for name in names.values()}
+    own = {
+        name: dict(config["readout"].get(name) or {}) for name in used_readouts(config["readout"])
+    }
     for options in own.values():
         options.pop("weights", None)  # pinned by content, as above
     kept["readout"] = {**names, **own}

@@ -1,0 +1,306 @@
+"""`task=gate run=RUN`: check a candidate against what is stable; only if it passes, make it stable.
+
+    python -m reflex.run task=gate run=releases/embedded
+    python -m reflex.run task=gate run=1a2b3c profile=gpu gate.margin=0.02
+
+Both are asked the gate suites through the forward that serves. What was read is kept in `runs/gate`, so a
+gate that was interrupted goes on. Exit status 1 when the candidate is refused; the manifest is then untouched.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig
+
+from reflex.errors import BackboneError, ConfigError, RecordError, ReflexError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from reflex.benchmarks.base import Suite
+    from reflex.metrics.gate import Judgement
+    from reflex.tracking.record import RunRecord
+
+log = logging.getLogger(__name__)
+
+KEPT = ("record.json", "calibration.json")
+"""What a recorded run without weights of its own needs to be served."""
+
+
+@dataclass
+class GateConfig:
+    """margin: how much worse (NLL in nats, accuracy as a share) a candidate may be on any set.
+
+    suites: benchmarks (files of conf/benchmark) that are asked; one whose data is not here is left out and
+    named. limit: rows of each set. name: folder in releases/ for a run that is no release yet.
+    """
+
+    margin: float = 0.05
+    suites: list[str] = field(
+        default_factory=lambda: ["external", "tickets", "human_ratings", "question_sensitivity"]
+    )
+    limit: int | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.margin, str) and self.margin < 0:
+            raise ConfigError(f"gate.margin={self.margin}: must be 0 or more")
+
+
+@dataclass
+class Gate:
+    """Everything it needs is in `gate.*` and `run`."""
+
+    _target_: str = "reflex.tasks.gate.Gate"
+    name: str = "gate"
+    batch_tokens: int = 8192
+
+    def run(self, cfg: DictConfig) -> int:
+        """Prints each check and the verdict. Raises ConfigError, RecordError, BackboneError, DataError."""
+        from hydra.core.hydra_config import HydraConfig
+
+        from reflex.build import to_object
+        from reflex.loading import run_folder
+        from reflex.metrics.gate import judge
+        from reflex.stable import entry_for, read_stable, stable_folder, write_stable
+
+        if cfg.run is None:
+            raise ConfigError(
+                "task=gate needs a candidate: run=RUN (a release folder or a recorded run)"
+            )
+        config: GateConfig = to_object(cfg.gate)
+        profile = HydraConfig.get().runtime.choices["profile"]
+        folder = run_folder(cfg.run, Path(cfg.runs_dir))
+        record = finished(folder)
+        check_servable(folder, record)
+        current = stable_folder(profile) if read_stable(profile) else None
+        if current is not None and current[1].get("run") == record.hash:
+            print(f"run {record.hash[:16]} is stable for profile={profile} already")
+            return 0
+        suites, missing = load_suites(config)
+        kept = Path(cfg.runs_dir) / "gate"
+        candidate = self._answers(folder, record, suites, kept)
+        evidence: dict[str, Any] = {
+            "margin": config.margin,
+            "limit": config.limit,
+            "left_out": missing,
+            "suites": {name: _suite_facts(suite) for name, suite in suites.items()},
+            "measured": {name: _measured(frame, cfg.seed) for name, frame in candidate.items()},
+            "against": None,
+            "checks": [],
+        }
+        for name, reason in missing.items():
+            print(f"left out: {name} ({reason})")
+        if current is None:
+            print(f"first entry for profile={profile}: nothing to compare with")
+        else:
+            before = finished(current[0])
+            stable = self._answers(current[0], before, suites, kept)
+            pairs = {
+                name: suite.facts["question_pairs"]
+                for name, suite in suites.items()
+                if "question_pairs" in suite.facts
+            }
+            frames = {name: (stable[name], candidate[name]) for name in suites}
+            judgement = judge(frames, pairs, config.margin, cfg.seed)
+            tell(judgement)
+            evidence |= {
+                "against": before.hash,
+                "checks": [check.to_dict() for check in judgement.checks],
+            }
+            if not judgement.passed:
+                for reason in judgement.reasons:
+                    print(f"refused: {reason}")
+                return 1
+        write_stable(
+            profile, entry_for(release_folder(folder, record, config.name), record, evidence)
+        )
+        print(f"stable for profile={profile}: run {record.hash[:16]}")
+        return 0
+
+    def _answers(
+        self, folder: Path, record: RunRecord, suites: dict[str, Suite], kept: Path
+    ) -> dict[str, pd.DataFrame]:
+        """Predictions of each suite, asked where they are not kept from an earlier try."""
+        from reflex.build import build_decider
+        from reflex.evaluation.suite import run_suite
+        from reflex.loading import recorded_config
+        from reflex.tasks.cells import free_memory
+        from reflex.tracking.files import write_atomic
+        from reflex.tracking.predictions import predictions_bytes, read_predictions
+
+        files = {
+            name: kept / f"{answers_key(folder, suite)}.parquet" for name, suite in suites.items()
+        }
+        todo = [name for name, file in files.items() if not file.is_file()]
+        if todo:
+            decider = build_decider(recorded_config(folder))
+            check_loaded(
+                record, asdict(decider.model.backbone.facts), decider.model.style.fingerprint()
+            )
+            for name in todo:
+                log.info("%s: asking %s", record.hash[:16], name)
+                answered = run_suite(decider, suites[name].rows, self.batch_tokens).predictions
+                write_atomic(files[name], predictions_bytes(answered))
+            del decider
+            free_memory()
+        return {name: read_predictions(file) for name, file in files.items()}
+
+
+# -- what may be a candidate -----------------------------------------------------------------------
+
+
+def finished(folder: Path) -> RunRecord:
+    """The record of a finished run. Raises RecordError."""
+    from reflex.tracking.record import read_record
+
+    record = read_record(folder)
+    if record.status != "finished":
+        raise RecordError(f"{folder}: it failed ({record.error}); only finished runs are stable")
+    return record
+
+
+def check_servable(folder: Path, record: RunRecord) -> None:
+    """Raise ConfigError for a run whose weights lie elsewhere: the manifest could not pin them."""
+    from reflex.release import manifest_of
+
+    if manifest_of(folder) is not None:
+        return
+    readout = record.config["readout"]
+    heads = [readout.get(readout[kind]) or {} for kind in ("choice", "noul", "score")]
+    backbone = record.config["backbone"]
+    if backbone.get("adapter") or any(head.get("weights") for head in heads):
+        raise ConfigError(
+            f"run {record.hash[:16]}: its adapter or heads lie outside its folder; put them together "
+            "first with task=release, and give run=<that folder>"
+        )
+    if record.config["calibration"].get("path"):
+        raise ConfigError(
+            f"run {record.hash[:16]}: its calibration lies outside its folder; put them together first "
+            "with task=release, or evaluate with the calibration fitted in the run"
+        )
+    if backbone["source"] not in ("asset", "hub", "random"):
+        raise ConfigError(
+            f"run {record.hash[:16]}: backbone.source={backbone['source']} exists only on this machine; "
+            "a stable run's weights come from a registry or the hub"
+        )
+
+
+def check_loaded(record: RunRecord, facts: dict[str, Any], prompt_hash: str) -> None:
+    """Raise BackboneError unless what was loaded is what the record measured."""
+    loaded = {**facts, "prompt_hash": prompt_hash}
+    wanted = {name: record.backbone.get(name) for name in ("weights_sha256", "adapter_sha256")}
+    for name, value in {**wanted, "prompt_hash": record.prompt_hash}.items():
+        if loaded.get(name) != value:
+            raise BackboneError(
+                f"run {record.hash[:16]}: {name} is {loaded.get(name)}, the record says {value}"
+            )
+
+
+# -- suites and what is kept -----------------------------------------------------------------------
+
+
+def load_suites(config: GateConfig) -> tuple[dict[str, Suite], dict[str, str]]:
+    """The suites that are here, and for the others why not. Raises ConfigError when none is."""
+    from hydra.utils import instantiate
+
+    from reflex.loading import compose
+    from reflex.messages import one_line
+
+    suites: dict[str, Suite] = {}
+    missing: dict[str, str] = {}
+    for name in config.suites:
+        benchmark = compose([f"benchmark={name}"]).benchmark  # a name that is none raises here
+        if config.limit is not None:
+            benchmark.limit = config.limit
+        try:
+            suites[name] = instantiate(benchmark).load()
+        except ReflexError as error:
+            missing[name] = one_line(error)
+    if not suites:
+        raise ConfigError(f"gate.suites={config.suites}: none of them is here: {missing}")
+    return suites, missing
+
+
+def answers_key(folder: Path, suite: Suite) -> str:
+    """What predictions of a suite depend on, as the name they are kept under."""
+    from reflex.data.rows import rows_sha256
+    from reflex.release import file_sha256
+    from reflex.tasks.identity import NUMERICS, digest
+    from reflex.tracking.environment import package_versions
+
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix == ".json")
+    own = [[path.name, file_sha256(path)] for path in files]
+    packages = package_versions(("torch", "transformers", "tokenizers"))
+    return digest([own, rows_sha256(suite.rows), NUMERICS, packages])[:24]
+
+
+def _suite_facts(suite: Suite) -> dict[str, Any]:
+    from reflex.data.rows import items_sha256, rows_sha256
+
+    data = {"data_sha256": rows_sha256(suite.rows), "items_sha256": items_sha256(suite.rows)}
+    return {"rows": len(suite.rows), **data}
+
+
+def _measured(frame: pd.DataFrame, seed: int) -> dict[str, Any]:
+    from reflex import metrics
+
+    found = metrics.compute(frame, seed)
+    return {
+        name: {key: found[name].get(key) for key in ("value", "n", "low", "high")}
+        for name in ("nll", "accuracy", "brier")
+        if name in found
+    }
+
+
+# -- telling and writing ---------------------------------------------------------------------------
+
+
+def tell(judgement: Judgement) -> None:
+    """One line for each check: what it was, what it is, and whether that is allowed."""
+    width = max((len(check.set) for check in judgement.checks), default=0)
+    for check in judgement.checks:
+        d = check.difference
+        interval = "–" if d.low is None else f"{d.low:+.4f} to {d.high:+.4f}"
+        word = "better" if check.better else "within the margin" if check.allowed else "not allowed"
+        print(
+            f"{check.set:{width}}  {check.metric:16} {d.baseline:8.4f} → {d.candidate:8.4f}  "
+            f"{d.value:+.4f} ({interval}), n {d.n}: {word}"
+        )
+
+
+def release_folder(folder: Path, record: RunRecord, name: str | None) -> Path:
+    """The candidate's folder below `releases/`, relative to here; a plain run is copied there first.
+
+    Raises ConfigError for a name that is taken by something else.
+    """
+    from reflex.stable import STABLE
+
+    root = STABLE.parent
+    if folder.resolve().is_relative_to(root.resolve()):
+        return root / folder.resolve().relative_to(root.resolve())
+    target = root / (name or f"{record.backbone.get('name', 'run')}-{record.hash[:8]}")
+    if target.exists():
+        if (target / "record.json").is_file() and finished(target).hash == record.hash:
+            return target
+        raise ConfigError(
+            f"gate.name={target.name}: {target} holds another run; choose another name"
+        )
+    root.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=root))
+    try:
+        for each in KEPT:
+            if (folder / each).is_file():
+                shutil.copyfile(folder / each, work / each)
+        work.chmod(0o755)
+        os.replace(work, target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target
