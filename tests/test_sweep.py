@@ -1,0 +1,379 @@
+"""Sweeps: one W&B run and one record per cell, and whatever happens to them on the way."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from reflex.errors import DataError
+from reflex.tasks.identity import Sweep
+from reflex.tracking.offline import offline_runs, read_offline
+from reflex.tracking.record import find_records, read_record
+from reflex.tracking.wandb_payload import summary_of
+from tests import cli
+
+ORDERS = ["one", "two", "four"]
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The experiment, small, on a task file, with three of its orders."""
+    tasks = cli.write_tasks(tmp_path_factory.mktemp("tasks") / "tasks.jsonl")
+    results = tmp_path_factory.mktemp("results")
+    return [
+        "experiment=order_averaging",
+        f"orders={','.join(ORDERS)}",
+        "debug=smoke",
+        "benchmark=task_file",
+        f"benchmark.path={tasks}",
+        f"results_dir={results}",
+    ]
+
+
+@pytest.fixture(scope="module")
+def done(
+    words: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, cli.Ended, list[dict[str, Any]]]:
+    """A finished sweep: its runs folder, how it ended, and its W&B runs read back offline."""
+    runs = tmp_path_factory.mktemp("swept") / "runs"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REFLEX_RUNS", str(runs))
+        patch.delenv("WANDB_DIR")
+        ended = cli.run(*words)
+    return runs, ended, [read_offline(file) for file in offline_runs(runs)]
+
+
+def finished(runs: Path) -> dict[str, bytes]:
+    """Order → predictions of every finished cell."""
+    return {
+        name: (folder / "predictions.parquet").read_bytes()
+        for name, folder in cli.cells(runs).items()
+        if read_record(folder).status == "finished"
+    }
+
+
+def without_wandb(words: list[str]) -> list[str]:
+    return [*words, "tracker=none"]
+
+
+# -- the whole thing --------------------------------------------------------------------------
+
+
+def test_the_experiment_sweeps_three_cells_and_ends_with_its_page(
+    done: Any, words: list[str]
+) -> None:
+    runs, ended, _ = done
+    assert ended.status == 0, ended.err
+    assert len(ended.err.splitlines()) == 3, "one line a cell"
+    assert [row[0] for row in ended.table] == ORDERS
+    found = [cell.record for cell in find_records(runs).found]
+    assert sorted(record.name for record in found) == sorted(f"orders={name}" for name in ORDERS)
+    assert {(r.status, r.experiment, r.debug, r.limited) for r in found} == {
+        ("finished", "order_averaging", True, True)
+    }
+    assert len({record.group for record in found}) == 1
+    assert ended.page == runs / "pages" / "order_averaging.md"
+    page = ended.page.read_text()
+    for record in found:
+        assert record.hash[:16] in page
+        assert f"{record.metrics['nll']['value']:.4f}" in page
+    assert "against orders=one on nll" in page
+    left = {path.name for path in runs.iterdir() if not path.name.startswith(".")}
+    assert left == {*(record.hash[:16] for record in found), "pages", "wandb"}
+
+
+def test_wandb_read_back_offline_holds_the_records_numbers(done: Any) -> None:
+    runs, _, offline = done
+    records = {cell.record.hash: cell.record for cell in find_records(runs).found}
+    assert len(offline) == len(records) == 3
+    for run in offline:
+        record = records[run["config"]["hash"]]
+        assert record.wandb is not None
+        assert (run["id"], run["name"]) == (record.wandb.id, record.name)
+        assert (run["group"], run["job_type"]) == (record.group, "evaluate")
+        assert (run["state"], run["exit_code"]) == ("finished", 0)
+        assert run["config"]["orders"] == record.axes["orders"]
+        assert run["config"]["config"] == _without_empty(record.config)
+        wanted = summary_of(record)
+        assert {key: run["summary"].get(key) for key in wanted} == wanted
+        (files,) = (v for k, v in run["artifacts"].items() if "order_averaging" in k)
+        assert files == ["predictions.parquet", "record.json"]
+
+
+def test_a_second_start_runs_nothing_and_ends_with_the_same_table(
+    done: Any, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, first, _ = done
+    monkeypatch.setenv("REFLEX_RUNS", str(runs))
+    kept = {file: file.read_bytes() for file in runs.glob("*/record.json")}
+    monkeypatch.setattr("reflex.tasks.evaluate.Evaluate._run", _broken)
+    again = cli.run(*words)
+    assert (again.status, again.out) == (0, first.out)
+    assert again.err.count("already recorded") == 3
+    assert {file: file.read_bytes() for file in runs.glob("*/record.json")} == kept
+
+
+def test_a_cell_of_the_sweep_equals_the_same_cell_alone(
+    done: Any, words: list[str], tmp_runs: Path
+) -> None:
+    runs, _, _ = done
+    small = without_wandb(words[2:])
+    alone = cli.run(*small, "orders=two")
+    assert alone.status == 0
+    (folder,) = cli.cells(tmp_runs).values()
+    swept = cli.cells(runs)["two"]
+    assert folder.name == swept.name
+    assert (folder / "predictions.parquet").read_bytes() == finished(runs)["two"]
+    # An experiment of one cell is no result of the experiment's sweep.
+    single = cli.run(words[0], *small, "hydra.mode=RUN", "orders=two", "force=true")
+    assert single.status == 0
+    assert (folder / "predictions.parquet").read_bytes() == finished(runs)["two"]
+    assert "already recorded" not in single.err
+    assert read_record(folder).experiment == "order_averaging"
+
+
+def test_a_cell_that_is_there_joins_the_sweeps_that_need_it(
+    words: list[str], tmp_runs: Path
+) -> None:
+    small = without_wandb(words[2:])
+    assert cli.run(*small, "orders=one").status == 0
+    ended = cli.run(*small, "-m", "orders=one,two")
+    assert [row[0] for row in ended.table] == ["one", "two"]
+    assert ended.err.count("already recorded") == 1
+    record = read_record(cli.cells(tmp_runs)["one"])
+    assert record.group.startswith("evaluate-")
+    (other,) = record.also
+    assert (other.name, other.experiment) == ("orders=one", None)
+    listed = find_records(tmp_runs, group=other.group).found
+    assert sorted(cell.record.name for cell in listed) == ["orders=one", "orders=two"]
+    # Run again for the sweep, it stays a cell of both, once each.
+    assert cli.run(*small, "-m", "orders=one,two", "force=true").table == ended.table
+    record = read_record(cli.cells(tmp_runs)["one"])
+    assert record.group == other.group
+    assert [known.name for known in record.also] == ["tiny_llama"]
+
+
+# -- axes -------------------------------------------------------------------------------------
+
+
+def test_the_command_line_replaces_a_swept_axis(words: list[str], tmp_runs: Path) -> None:
+    ended = cli.run(*without_wandb([words[0], *words[2:]]), "orders=two,reversed")
+    assert [row[0] for row in ended.table] == ["two", "reversed"]
+    assert {cell.record.name for cell in find_records(tmp_runs).found} == {
+        "orders=two",
+        "orders=reversed",
+    }
+
+
+def test_less_than_the_experiments_own_sweep_is_marked_partial(
+    words: list[str], tmp_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Any] = []
+    monkeypatch.setattr(
+        "reflex.tasks.evaluate.Evaluate._run",
+        lambda self, cfg, suite, who, folder: found.append(who),
+    )
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "pair.yaml").write_text(
+        "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {orders: 'one,two'}}}\n"
+    )
+    full = [word for word in without_wandb(words[2:]) if not word.startswith("debug")]
+    full = ["--config-dir", str(tmp_path), "experiment=pair", "backbone=tiny_llama", *full]
+    cli.run(*full, "hydra.mode=RUN")
+    cli.run(*full, "orders=one")
+    assert [who.limited for who in found] == [True, True]
+    found.clear()
+    cli.run(*full, "-m", "seed=0,1")
+    assert [(who.name, who.limited) for who in found] == [
+        ("orders=one,seed=0", False),
+        ("orders=one,seed=1", False),
+        ("orders=two,seed=0", False),
+        ("orders=two,seed=1", False),
+    ]
+    assert len({who.group for who in found}) == 1
+    found.clear()
+    own = yaml.safe_load((cli.REPO / "conf/experiment/order_averaging.yaml").read_text())
+    names = own["hydra"]["sweeper"]["params"]["orders"].split(",")
+    assert set(ORDERS) <= set(names)
+    cli.run(words[0], *full[3:])
+    assert [(who.name, who.limited) for who in found] == [(f"orders={n}", False) for n in names]
+
+
+def test_the_group_is_the_same_when_a_sweep_is_started_again() -> None:
+    def group(*overrides: str) -> str:
+        return Sweep(("orders",), overrides, (), "order_averaging").group
+
+    own = group("orders=one,two", "benchmark.limit=3")
+    assert own.startswith("order_averaging-")
+    again = ["force=true", "runs_dir=/x", "results_dir=/y", "tracker=none", "tracker.project=p"]
+    assert group("benchmark.limit=3", *again, "orders=one,two") == own
+    assert group("orders=one,two,four", "benchmark.limit=3") != own
+    assert group("orders=one,two", "benchmark.limit=3", "forward.strategy=flat") != own
+    assert group("orders=one,two", "benchmark.limit=3", "task.batch_tokens=9") != own
+
+
+# -- what goes wrong --------------------------------------------------------------------------
+
+
+def test_a_failed_cell_is_recorded_shown_and_tried_again(
+    done: Any, words: list[str], tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reflex.evaluation import suite
+
+    real = suite.run_suite
+
+    def first_fails(decider: Any, *rest: Any) -> Any:
+        if decider.model.orders.permutations == 1:
+            raise DataError("row 7: the dog ate it")
+        return real(decider, *rest)
+
+    two = [words[0], "orders=one,two", *without_wandb(words[2:])]
+    with monkeypatch.context() as patch:
+        patch.setattr(suite, "run_suite", first_fails)
+        ended = cli.run(*two)
+    assert ended.status == 1
+    assert "orders=one failed: row 7: the dog ate it" in ended.err
+    assert len(ended.table) == 1, "the cells after it still run"
+    assert "failed: orders=one: row 7: the dog ate it" in ended.out
+    page = ended.page.read_text()
+    assert "## Failed cells" in page
+    assert "the dog ate it" in page
+    assert read_record(cli.cells(tmp_runs)["one"]).status == "failed"
+    kept = (cli.cells(tmp_runs)["two"] / "record.json").read_bytes()
+    again = cli.run(*two)
+    assert again.status == 0
+    assert again.err.count("already recorded") == 1
+    assert (cli.cells(tmp_runs)["two"] / "record.json").read_bytes() == kept
+    assert "Failed cells" not in again.page.read_text()
+    assert {**finished(done[0]), **finished(tmp_runs)} == finished(done[0])
+
+
+def test_a_cell_that_fails_before_it_is_identified_is_recorded_and_forgotten_when_it_works(
+    words: list[str], tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reflex.tasks import evaluate
+
+    real = evaluate.load_suite
+    errors: list[Exception] = [DataError("tasks.jsonl:3: torn"), KeyError("surprise")]
+
+    def first_fails(cfg: Any) -> Any:
+        if cfg.orders.permutations == 1:
+            raise errors.pop(0)
+        return real(cfg)
+
+    small = [*without_wandb(words[2:]), "-m", "orders=one,two"]
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluate, "load_suite", first_fails)
+        torn = cli.run(*small)
+        fault = cli.run(*small)
+    assert (torn.status, fault.status) == (1, 1)
+    assert torn.err.startswith("error: tasks.jsonl:3: torn\norders=two: 12 decisions")
+    assert "Traceback" in fault.err, "a fault of ours is told with its place"
+    assert len(list(tmp_runs.glob("*/record.json"))) == 2, "a cell that fails twice is one record"
+    failed = read_record(cli.cells(tmp_runs)["one"])
+    assert (failed.status, failed.name) == ("failed", "orders=one")
+    assert failed.error == "KeyError: 'surprise'"
+    assert "surprise" in fault.page.read_text()
+    last = cli.run(*small)
+    assert last.status == 0
+    assert {cell.record.status for cell in find_records(tmp_runs).found} == {"finished"}
+    assert len(last.table) == 2
+
+
+def test_an_impossible_cell_does_not_stop_the_others(words: list[str], tmp_runs: Path) -> None:
+    ended = cli.run(*without_wandb(words[2:]), "-m", "orders.permutations=0,1")
+    assert ended.status == 1
+    assert "error: orders.permutations=0: at least 1 order is needed" in ended.err
+    assert "failed: orders.permutations=0" in ended.out
+    statuses = {cell.record.name: cell.record.status for cell in find_records(tmp_runs).found}
+    assert statuses == {"orders.permutations=0": "failed", "orders.permutations=1": "finished"}
+
+
+KILL_AT = """
+import os, signal
+moments = iter(range({n}))
+real = os.replace
+def replace(source, target):
+    if str(target).endswith(('.parquet', 'record.json')) and next(moments, None) is None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(source, target)
+os.replace = replace
+"""
+
+
+def test_kill_9_between_two_files_of_a_cell(done: Any, words: list[str], tmp_runs: Path) -> None:
+    # Predictions and record of the first cell are in place, then the predictions of the second.
+    killed = cli.start(*without_wandb(words), before=KILL_AT.format(n=3))
+    _, err = killed.communicate(timeout=120)
+    assert killed.returncode == -signal.SIGKILL, err
+    assert list(cli.cells(tmp_runs)) == ["one"]
+    assert len(list(tmp_runs.glob("*/predictions.parquet"))) == 2
+    assert list(tmp_runs.glob("*/.*.tmp")), "the kill left something behind"
+    ended = cli.run(*without_wandb(words))
+    assert ended.status == 0
+    assert ended.err.count("already recorded") == 1
+    assert ended.table == done[1].table
+    assert finished(tmp_runs) == finished(done[0])
+    assert not list(tmp_runs.glob("*/.*.tmp"))
+
+
+@pytest.mark.slow
+def test_kill_9_at_random_moments_ends_with_the_same_table(
+    done: Any, words: list[str], tmp_runs: Path
+) -> None:
+    rng = random.Random(time.time_ns())
+    for _ in range(6):
+        process = cli.start(*words)
+        time.sleep(rng.uniform(2, 12))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    before = set(finished(tmp_runs))
+    ended = cli.run(*words)
+    assert ended.status == 0
+    assert ended.err.count("already recorded") == len(before)
+    assert ended.table == done[1].table
+    assert finished(tmp_runs) == finished(done[0])
+
+
+def test_models_of_earlier_cells_are_freed(
+    words: list[str], tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reflex.backbones import backbone
+
+    real = backbone.load_backbone
+    built: list[weakref.ref[Any]] = []
+
+    def watched(*arguments: Any) -> Any:
+        assert [ref for ref in built if ref() is not None] == []
+        made = real(*arguments)
+        built.append(weakref.ref(made))
+        return made
+
+    monkeypatch.setattr(backbone, "load_backbone", watched)
+    gc.disable()  # only what the run itself frees counts
+    try:
+        small = without_wandb(words[2:])
+        assert cli.run(*small, "-m", "orders=one,two").status == 0
+    finally:
+        gc.enable()
+    assert len(built) == 2
+
+
+def _without_empty(value: Any) -> Any:
+    """W&B keeps no empty mappings."""
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_empty(item) for key, item in value.items() if item != {}}
+
+
+def _broken(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("must not run")
