@@ -1,0 +1,285 @@
+"""The gate: its rule on made-up predictions, and the command from candidate to `run=stable`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from reflex.errors import BackboneError, ConfigError, RecordError
+from reflex.metrics.gate import judge, non_inferior
+from reflex.metrics.resampling import Difference
+from reflex.stable import STABLE, entry_for, read_stable, stable_folder, write_stable
+from reflex.tasks.gate import GateConfig, check_loaded, check_servable
+from reflex.tracking.record import read_record
+from tests.fake_records import fake_predictions, fake_record
+
+REPO = Path(__file__).resolve().parent.parent
+
+
+def difference(better_when: str, low: float | None, high: float | None) -> Difference:
+    value = None if low is None or high is None else (low + high) / 2
+    return Difference("nll", better_when, value, low, high, None, 40, 40, 1.0, 1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("better_when", "low", "high", "allowed"),
+    [
+        ("lower", -0.3, 0.049, True),
+        ("lower", -0.3, 0.051, False),
+        ("lower", 0.01, 0.04, True),  # worse for certain, but inside the margin
+        ("higher", -0.049, 0.3, True),
+        ("higher", -0.051, 0.3, False),
+        ("lower", None, None, False),  # too few groups show nothing
+    ],
+)
+def test_non_inferior_means_the_whole_interval(
+    better_when: str, low: float | None, high: float | None, allowed: bool
+) -> None:
+    assert non_inferior(difference(better_when, low, high), 0.05) is allowed
+
+
+def of_source(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    named = frame.assign(source=source)
+    return named.assign(item_id=source + named["item_id"], group=source + named["group"])
+
+
+GOOD, BAD = fake_predictions(80, 1, 2.5), fake_predictions(80, 2, 0.3)
+
+
+def test_a_better_candidate_passes_and_a_worse_one_does_not() -> None:
+    passed = judge({"s": (BAD, GOOD)}, {}, 0.05)
+    assert passed.passed
+    assert {check.metric for check in passed.checks} == {"nll", "accuracy"}
+    assert all(check.allowed and check.better for check in passed.checks)
+    refused = judge({"s": (GOOD, BAD)}, {}, 0.05)
+    assert not refused.passed
+    assert any("nll" in reason and "gate.margin=0.05" in reason for reason in refused.reasons)
+    assert refused.reasons[-1] == "better on no set"
+
+
+def test_the_same_again_is_better_nowhere() -> None:
+    judgement = judge({"s": (GOOD, GOOD.copy())}, {}, 0.05)
+    assert all(check.allowed for check in judgement.checks)
+    assert judgement.reasons == ["better on no set"]
+
+
+def test_better_on_one_set_does_not_excuse_another() -> None:
+    stable = pd.concat([of_source(BAD, "a"), of_source(GOOD, "b")])
+    candidate = pd.concat([of_source(GOOD, "a"), of_source(BAD, "b")])
+    judgement = judge({"external": (stable, candidate)}, {}, 0.05)
+    by_set = {(check.set, check.metric): check for check in judgement.checks}
+    assert by_set["external a", "nll"].better
+    assert not by_set["external b", "nll"].allowed
+    assert len(judgement.reasons) == 2
+    assert all(reason.startswith("external b") for reason in judgement.reasons)
+
+
+def questions(p: dict[str, float], items: int = 40) -> pd.DataFrame:
+    """Predictions of the noul questions of `p`; the labels of positive and negative are opposite."""
+    rows = []
+    for item in range(items):
+        truth = item % 2
+        for name, yes in p.items():
+            target = float(truth if name == "positive" else 1 - truth)
+            rows.append(
+                {
+                    "item_id": f"i{item}",
+                    "question_id": name,
+                    "type": "noul",
+                    "source": "texts",
+                    "group": f"i{item}",
+                    "keys": ["true", "false"],
+                    "target": [target, 1 - target],
+                    "gold": int(target < 0.5),
+                    "probabilities": [yes, 1 - yes],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def test_answers_must_not_follow_the_question_less() -> None:
+    pairs = {"pairs": [{"kind": "opposite", "a": "positive", "b": "negative"}]}
+    follows = questions({"positive": 0.9, "negative": 0.1})
+    ignores = questions({"positive": 0.9, "negative": 0.8})
+    good = {"s": (BAD, GOOD)}
+    assert judge({**good, "pairs": (ignores, follows)}, pairs, 0.05).passed
+    worse = judge({**good, "pairs": (follows, ignores)}, pairs, 0.05)
+    assert worse.reasons == ["pairs: ignores the question more often than stable (+1.0000)"]
+    assert judge({**good, "pairs": (ignores, ignores)}, pairs, 0.05).passed
+
+
+# -- what may be stable ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"backbone": {"source": "asset", "adapter": "runs/x/adapter"}}, "task=release"),
+        ({"backbone": {"source": "folder"}}, "only on this machine"),
+        ({"calibration": {"path": "elsewhere"}}, "calibration lies outside"),
+        ({"readout": {"choice": "p", "noul": "p", "score": "p", "p": {"weights": "w"}}}, "heads"),
+    ],
+)
+def test_weights_that_cannot_be_pinned_are_refused(
+    change: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    config = {
+        "backbone": {"source": "asset", "adapter": None},
+        "readout": {"choice": "l", "noul": "l", "score": "l", "l": {}},
+        "calibration": {"path": None},
+    }
+    check_servable(tmp_path, fake_record(config=config))
+    with pytest.raises(ConfigError, match=says):
+        check_servable(tmp_path, fake_record(config={**config, **change}))
+
+
+def test_other_weights_than_recorded_are_not_judged() -> None:
+    record = fake_record(backbone={"weights_sha256": "aa", "adapter_sha256": None})
+    check_loaded(record, {"weights_sha256": "aa", "adapter_sha256": None}, record.prompt_hash)
+    with pytest.raises(BackboneError, match="weights_sha256 is bb, the record says aa"):
+        check_loaded(record, {"weights_sha256": "bb", "adapter_sha256": None}, record.prompt_hash)
+
+
+def test_a_margin_below_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"gate\.margin"):
+        GateConfig(margin=-0.1)
+
+
+# -- the manifest ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def release(name: str) -> Path:
+    folder = STABLE.parent / name
+    (folder / "adapter").mkdir(parents=True)
+    (folder / "record.json").write_text(fake_record().to_json())
+    (folder / "adapter" / "weights").write_bytes(b"1234")
+    return folder
+
+
+def test_every_file_is_pinned_and_profiles_do_not_touch_each_other(here: Path) -> None:
+    folder = release("one")
+    entry = entry_for(folder, fake_record(), {"margin": 0.05})
+    assert set(entry["files"]) == {"record.json", "adapter/weights"}
+    write_stable("laptop", entry)
+    write_stable("gpu", {**entry, "path": "releases/other"})
+    assert read_stable("laptop") == entry
+    assert stable_folder("laptop")[0] == folder
+    with pytest.raises(RecordError, match="releases/other holds no adapter/weights"):
+        stable_folder("gpu")
+    (folder / "adapter" / "weights").write_bytes(b"1235")
+    with pytest.raises(RecordError, match=r"adapter/weights.*not served"):
+        stable_folder("laptop")
+    with pytest.raises(RecordError, match="profile=none"):
+        stable_folder("none")
+    assert [path.name for path in STABLE.parent.glob(".*.tmp")] == []
+
+
+def test_a_broken_manifest_is_one_line(here: Path) -> None:
+    STABLE.parent.mkdir()
+    STABLE.write_text('{"laptop": {"path"')
+    with pytest.raises(RecordError, match="restore it from git") as caught:
+        read_stable("laptop")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("profile", ["laptop"])
+def test_the_committed_manifest_holds_what_it_says(
+    profile: str, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repo)
+    folder, entry = stable_folder(profile)
+    assert not Path(entry["path"]).is_absolute()
+    record = read_record(folder)
+    assert record.hash == entry["run"]
+    assert not record.debug
+    assert record.backbone["weights_sha256"] == entry["hashes"]["weights_sha256"]
+    assert entry["gate"]["measured"]
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def command(here: Path, *arguments: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "reflex.run", "tracker=none", *arguments],
+        cwd=here,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(REPO)},
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_from_candidate_to_stable(here: Path, tmp_runs: Path) -> None:
+    base = ["backbone=tiny_llama", "device.dtype=float32", "benchmark=tickets"]
+    for orders in ("one", "four"):
+        assert command(here, *base, f"orders={orders}")[0] == 0
+    runs = {
+        read_record(path.parent).config["orders"]["permutations"]: path.parent
+        for path in tmp_runs.glob("*/record.json")
+    }
+    gate = ["task=gate", "gate.suites=[tickets]"]
+    status, told = command(here, *gate, f"run={runs[1]}")
+    assert status == 0, told
+    assert "first entry for profile=laptop" in told
+    first = STABLE.read_bytes()
+    assert json.loads(first)["laptop"]["run"] == read_record(runs[1]).hash
+
+    # Refused: exit 1, and not a byte of the manifest moved.
+    status, told = command(here, *gate, f"run={runs[4]}", "gate.margin=0")
+    assert status == 1
+    assert "refused: tickets: accuracy" in told
+    assert STABLE.read_bytes() == first
+    assert [path.name for path in STABLE.parent.iterdir() if path.is_dir()] == [
+        f"tiny_llama-{read_record(runs[1]).hash[:8]}"
+    ]
+
+    # Passed (the margin is wide because a random model is): what was asked before is not asked again.
+    status, told = command(here, *gate, f"run={runs[4]}", "gate.margin=1")
+    assert status == 0, told
+    assert "asking" not in told
+    assert "better" in told
+    entry = read_stable("laptop")
+    assert entry is not None
+    assert entry["run"] == read_record(runs[4]).hash
+    assert entry["gate"]["against"] == read_record(runs[1]).hash
+    assert np.isfinite(entry["gate"]["checks"][0]["value"])
+    assert "stable for profile=laptop already" in command(here, *gate, f"run={runs[4]}")[1]
+
+    # What is served is what was released, or nothing.
+    shutil.rmtree(tmp_runs)
+    from reflex.build import build_decider
+    from reflex.serving.source import checked, resolve
+
+    cfg, served = resolve(["run=stable"])
+    assert cfg.orders.permutations == 4
+    checked(build_decider(cfg), served)
+    record = Path(entry["path"]) / "record.json"
+    record.write_text(record.read_text().replace('"permutations": 4', '"permutations": 1', 1))
+    with pytest.raises(RecordError, match="not served"):
+        resolve(["run=stable"])
+
+
+def test_the_gate_needs_a_candidate(here: Path, tmp_runs: Path) -> None:
+    status, told = command(here, "task=gate")
+    assert status == 1
+    assert "task=gate needs a candidate" in told
+    status, told = command(here, "task=gate", f"run={here}/nothing")
+    assert status == 1
+    assert "neither a folder" in told
