@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from reflex.benchmarks.base import Suite, check_count, limited, majority
 from reflex.contract import option_keys
+from reflex.data.augment import build
 from reflex.data.rows import Row, rows_sha256
 from reflex.data.splits import HALVES
 from reflex.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from reflex.data.mixture import Mixture
+    from reflex.data.sources.base import Item
 
 SOURCES = (
     *("emotion", "ag_news", "anli", "arc_easy", "snips", "goemotions", "banking77", "clinc_oos"),
     *("strategyqa", "mrpc", "rotten_tomatoes", "openai_moderation", "sst5", "feedbackqa"),
 )
+OPPOSITE, REWORDED = "_not", "_reworded"
 NOTES = {
     "rows": "held-out rows in the first wording of their source, in hash order",
     "options": "rows of split fit vary the number of options, so that every band has some; rows of split "
@@ -38,8 +41,9 @@ NOTES = {
 class HeldOut:
     """`per_source` rows of each source and split. `split`: `report`, `fit` or `all`.
 
-    `questions`: only questions of these names (empty: all). `max_chars`: rows with a longer state are
-    left out. `limit`: the first N of each source and split.
+    `questions`: only questions of these names (empty: all). `opposites`: yes/no questions are asked again
+    in other words and the other way round, for question sensitivity (NAME_reworded, NAME_not).
+    `max_chars`: rows with a longer state are left out. `limit`: the first N of each source and split.
     """
 
     _target_: str = "reflex.benchmarks.held_out.HeldOut"
@@ -48,6 +52,7 @@ class HeldOut:
     per_source: int | None = 100
     split: str = "all"
     questions: list[str] = field(default_factory=list)
+    opposites: bool = False
     max_chars: int = 2000
     limit: int | None = None
 
@@ -71,9 +76,15 @@ class HeldOut:
 
         mixture = _mixture(tuple(self.sources), self.max_chars, str(data_root()))
         splits = tuple(HALVES) if self.split == "all" else (self.split,)
+        items = {
+            item.id: item
+            for pool in mixture.pools.values()
+            for split in (splits if self.opposites else ())
+            for item in pool.items[split]
+        }
         rows: list[Row] = []
         for split in splits:
-            asked = [self._asked(row) for row in mixture.held_out(split)]
+            asked = [self._asked(row, items.get(row.id)) for row in mixture.held_out(split)]
             kept = [row for row in asked if row.questions]
             # Rows come source by source in hash order; a limit is of each, split by split.
             rows += limited(limited(kept, self.per_source, split), self.limit)
@@ -93,10 +104,12 @@ class HeldOut:
                 "licence": source(name).licence,
                 **_baseline([row for row in own if row.split != "fit"] or own),
             }
+        pairs = {"question_pairs": _pairs(rows)} if self.opposites else {}
         return Suite(
             name=self.name,
             rows=rows,
             facts={
+                **pairs,
                 "data_sha256": rows_sha256(rows),
                 "sources": sources,
                 "licences": {name: each["licence"] for name, each in sources.items()},
@@ -104,13 +117,20 @@ class HeldOut:
             },
         )
 
-    def _asked(self, row: Row) -> Row:
+    def _asked(self, row: Row, item: Item | None) -> Row:
         names = [name for name in row.questions if not self.questions or name in self.questions]
-        return replace(
-            row,
-            questions={name: row.questions[name] for name in names},
-            labels={name: row.labels[name] for name in names},
-        )
+        questions = {name: row.questions[name] for name in names}
+        labels = {name: row.labels[name] for name in names}
+        for name in names:
+            ask = None if item is None else item.asks[name]
+            if ask is None or ask.kind != "noul" or not ask.negated:
+                continue
+            shown = ask.sets[0] if ask.sets else {}
+            reworded, opposite = f"{name}{REWORDED}", f"{name}{OPPOSITE}"
+            questions[opposite], labels[opposite] = build(ask, ask.negated[0], shown, negated=True)
+            if len(ask.wordings) > 1:
+                questions[reworded], labels[reworded] = build(ask, ask.wordings[1], shown)
+        return replace(row, questions=questions, labels=labels)
 
 
 @lru_cache(maxsize=1)
@@ -122,6 +142,19 @@ def _mixture(sources: tuple[str, ...], max_chars: int, root: str) -> Mixture:
         name="held_out", sources=dict.fromkeys(sources, 1.0), max_chars=max_chars
     )
     return load_mixture(config)
+
+
+def _pairs(rows: list[Row]) -> list[dict[str, str]]:
+    """Questions of the measured rows that belong together, for `reflex.metrics.sensitivity`."""
+    fit_alone = {row.split for row in rows} == {"fit"}
+    asked = {name for row in rows if fit_alone or row.split != "fit" for name in row.questions}
+    kinds = {OPPOSITE: "opposite", REWORDED: "paraphrase"}
+    return [
+        {"kind": kind, "a": name.removesuffix(suffix), "b": name}
+        for name in sorted(asked)
+        for suffix, kind in kinds.items()
+        if name.endswith(suffix)
+    ]
 
 
 def _baseline(rows: list[Row]) -> dict[str, Any]:

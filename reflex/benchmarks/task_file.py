@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,18 @@ EXAMPLE = (
 
 @dataclass
 class TaskFile:
-    """`path`: the file. `split`: only its rows of that split (null: all). `limit`: per source."""
+    """`path`: the file. `split`: only its rows of that split (null: all). `limit`: per source.
+
+    `question_pairs`: questions that belong together, each {kind: opposite | paraphrase, a: ID, b: ID}
+    (reflex/metrics/sensitivity.py).
+    """
 
     _target_: str = "reflex.benchmarks.task_file.TaskFile"
     name: str = "task_file"
     path: str | None = None
     split: str | None = None
     limit: int | None = None
+    question_pairs: list[dict[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         check_count("benchmark.limit", self.limit)
@@ -70,6 +75,7 @@ class TaskFile:
                     source: {"n": len(members), "splits": _splits(members), **majority(members)}
                     for source, members in by_source.items()
                 },
+                **({"question_pairs": list(self.question_pairs)} if self.question_pairs else {}),
                 "questions": sorted({name for row in scored for name in row.questions}),
                 "notes": {"majority": "over the first question of each row"},
             },

@@ -104,7 +104,7 @@ def published_svg(cells: Sequence[Found]) -> bytes | None:
         plot.plot([], [], "|", markersize=10, color="#555555", label="majority answer")
         labels = [f"{name} ({word_of(each) or 'no word'})" for name, each in facts.items()]
         plot.set_yticks([places[name] for name in facts], labels, fontsize="small")
-        plot.set(xlabel="accuracy", xlim=(0, 1), ylim=(-0.6, len(facts) - 0.4))
+        plot.set(xlabel="accuracy", xlim=(-0.02, 1.02), ylim=(-0.6, len(facts) - 0.4))
         figure.legend(loc="outside lower center", ncols=3, fontsize="small", frameon=False)
         sink = io.BytesIO()
         figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": "reflex.report"})

@@ -1,0 +1,190 @@
+"""Pages tell what suites know: words, baselines, macro, published figures, calibration, any list of values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from reflex.benchmarks.held_out import HeldOut
+from reflex.errors import ConfigError
+from reflex.evaluation.splits import metrics_by
+from reflex.reporting import Places, find_sweeps
+from reflex.reporting.comparisons import judge_sweep
+from reflex.reporting.experiments import Experiment
+from reflex.reporting.page import page_plots, page_sections
+from reflex.reporting.sources import against
+from reflex.reporting.sweep import Sweep, verdict_block
+from reflex.reporting.words import combined, word_of
+from reflex.tracking.record import write_record
+from tests.fake_records import fake_predictions, fake_record
+
+PUBLISHED = {"boolq": {"jev": 0.9, "other (board)": 0.5}, "paws": {"jev": 0.8}}
+
+
+def suite_facts(words: dict[str, str], n: int = 20) -> dict[str, Any]:
+    sources = {
+        name: {
+            "word": word,
+            "n": n,
+            "n_pinned": 20,
+            "majority": 0.4,
+            "published": PUBLISHED.get(name, {}),
+        }
+        | ({"reason": "no file of it"} if word == "missing" else {})
+        for name, word in words.items()
+    }
+    notes = {"size": "24 tickets | are too few " + "for much " * 60}
+    return {"sources": sources, "macro": {"subsets": list(words)}, "notes": notes}
+
+
+def frame_of(sources: tuple[str, ...]) -> pd.DataFrame:
+    """Items go to the sources in turn, so every source has every question type."""
+    frame = fake_predictions(20)
+    named = [sources[int(item.split("-")[1]) % len(sources)] for item in frame["item_id"]]
+    return frame.assign(source=named, family=named)
+
+
+def sweep_of(tmp_path: Path, facts: dict[str, Any], frame: pd.DataFrame, **changes: Any) -> Sweep:
+    places = Places(tmp_path / "runs", tmp_path / "results")
+    by = metrics_by(frame, facts, 0)
+    for orders in ("one", "two"):
+        data = {"suite": "s1bench", "n_rows": 20, "facts": facts, **changes.get("data", {})}
+        record = fake_record(orders, frame, by=by, data=data)
+        write_record(places.runs / record.hash[:16], record, frame)
+    return find_sweeps(places, "averaging")[0][-1]
+
+
+def text_of(sweep: Sweep, tmp_path: Path) -> dict[str, str]:
+    page = tmp_path / "results/averaging.md"
+    found = page_sections(sweep, Experiment("t"), judge_sweep(sweep), page, list(page_plots(sweep)))
+    return {section.heading or "": section.body for section in found}
+
+
+def test_every_figure_of_an_incomplete_suite_has_its_word_and_no_macro(tmp_path: Path) -> None:
+    facts = suite_facts({"boolq": "exact", "paws": "stand-in", "squad2": "missing"})
+    sections = text_of(sweep_of(tmp_path, facts, frame_of(("boolq", "paws"))), tmp_path)
+    assert sections["Macro"] == "No macro is given: 1 of 3 subsets have no figure: squad2."
+    rows = sections["By source"].splitlines()[2:]
+    assert [row.split(" | ")[:2] for row in rows] == [
+        ["| boolq", "exact"],
+        ["| boolq", "exact"],
+        ["| paws", "stand-in"],
+        ["| paws", "stand-in"],
+        ["| squad2", "missing"],
+    ]
+    assert "no file of it" in rows[-1]
+    for heading in ("Cells", "By question type", "Reliability", "Paired comparisons"):
+        assert "stand-in (weakest of 2)" in sections[heading], heading
+    assert "On these rows: exact: boolq; stand-in: paws; missing: squad2." in sections["Verdict"]
+    accuracy = metrics_by(frame_of(("boolq", "paws")), {}, 0)["source"]["boolq"]["accuracy"][
+        "value"
+    ]
+    assert f"| **orders=one** | {accuracy:.3f} (exact) |" in sections["Published figures"]
+    assert "| jev | 0.900 | 0.800 |" in sections["Published figures"]
+    assert "| other (board) | 0.500 | – |" in sections["Published figures"]
+    assert "By family" not in sections  # it would repeat the sources
+
+
+def test_a_complete_suite_has_a_macro_with_its_weakest_word(tmp_path: Path) -> None:
+    facts = suite_facts({"boolq": "exact", "paws": "rebuilt"})
+    frame = frame_of(("boolq", "paws"))
+    by = metrics_by(frame, facts, 0)["source"]
+    mean = sum(by[name]["accuracy"]["value"] for name in ("boolq", "paws")) / 2
+    sections = text_of(sweep_of(tmp_path, facts, frame), tmp_path)
+    assert f"| orders=one | rebuilt | {mean:.4f} | 2 |" in sections["Macro"]
+
+
+def test_a_part_of_the_items_is_said_to_be_one(tmp_path: Path) -> None:
+    facts = suite_facts({"boolq": "exact", "paws": "exact"}, n=10)
+    sections = text_of(sweep_of(tmp_path, facts, frame_of(("boolq", "paws"))), tmp_path)
+    assert "| boolq | exact, 10 of 20 |" in sections["By source"]
+    assert "| exact, a part of the items |" in sections["Macro"]
+    assert word_of({"word": "exact", "n": 10, "n_pinned": 20}) == "exact, 10 of 20"
+    assert combined([{"word": "exact"}, {"word": "rebuilt"}, {"word": "missing"}]) == (
+        "rebuilt (weakest of 2)"
+    )
+    assert combined([{"n": 3}]) is None
+
+
+def test_notes_are_told_whole(tmp_path: Path) -> None:
+    facts = suite_facts({"boolq": "exact"})
+    sections = text_of(sweep_of(tmp_path, facts, frame_of(("boolq",))), tmp_path)
+    assert facts["notes"]["size"].strip().replace("|", "\\|") in sections["About the data"]
+
+
+def test_against_the_majority_answer() -> None:
+    assert against({"value": 0.7, "low": 0.6, "high": 0.8}, 0.5) == "+0.200 above"
+    assert against({"value": 0.4, "low": 0.3, "high": 0.49}, 0.5) == "-0.100 below"
+    assert against({"value": 0.5, "low": 0.3, "high": 0.6}, 0.55) == "-0.050 cannot tell"
+    assert against({"value": None}, 0.5) == "–"
+
+
+def test_long_tables_are_folded_and_categories_shown(tmp_path: Path) -> None:
+    frame = frame_of(("mmlu",))
+    families = [f"subject {int(item.split('-')[1]) % 15:02}" for item in frame["item_id"]]
+    frame = frame.assign(family=families)
+    categories = {name: "STEM" if name < "subject 07" else "other" for name in set(families)}
+    facts = {"sources": {"mmlu": {"word": "exact", "n": 20}}, "categories": categories}
+    sweep = sweep_of(tmp_path, facts, frame)
+    assert set(sweep.cells[0].record.by) == {"type", "family", "source", "category"}
+    sections = text_of(sweep, tmp_path)
+    assert sections["By family"].startswith("<details><summary>15 values</summary>\n\n| family |")
+    assert "| STEM | exact | orders=one |" in sections["By category"]
+
+
+def test_calibration_and_what_it_does_to_families_left_out(tmp_path: Path) -> None:
+    error = {"n": 9, "nll": 1.25, "ece_15": 0.5}
+    fit = {
+        "temperatures": {"choice": 2.5},
+        "fallbacks": {"noul": {"to": "all", "why": "3 rows, 50 are needed"}},
+        "errors": {"raw": error, "left_out": error},
+        "warnings": ["it makes news worse"],
+        "prior": None,
+    }
+    frame = frame_of(("boolq",))
+    sweep = sweep_of(tmp_path, suite_facts({"boolq": "exact"}), frame, data={"calibration": fit})
+    text = text_of(sweep, tmp_path)["Calibration"]
+    assert "| orders=one | choice | 2.500 |" in text
+    assert "| orders=one | a family left out of the fit | 1.2500 | 0.5000 | 9 |" in text
+    assert "bucket noul uses all: 3 rows, 50 are needed" in text
+    assert "- orders=one: it makes news worse" in text
+
+
+def test_a_rule_over_any_list_takes_the_first_cell_as_baseline(tmp_path: Path) -> None:
+    places = Places(tmp_path / "runs", tmp_path / "results")
+    frame = fake_predictions(20)
+    block = {"metric": "nll", "baseline": "orders=*", "candidates": []}
+    for second, orders in enumerate(("six", "one", "two")):
+        started = f"2026-01-02T03:04:0{second}Z"
+        record = fake_record(orders, frame, config={"experiment_verdict": block}, started=started)
+        write_record(places.runs / record.hash[:16], record, frame)
+    sweep = find_sweeps(places, "averaging")[0][-1]
+    found = verdict_block(sweep) or {}
+    assert found["baseline"] == "orders=six"
+    assert found["candidates"] == ["orders=one", "orders=two"]
+    assert set(judge_sweep(sweep)[0].comparisons) == {"orders=one", "orders=two"}
+
+
+def test_held_out_rows_are_halves_with_opposites(
+    data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFLEX_DATA", str(data_root))
+    suite = HeldOut(sources=["banking77", "mrpc"], per_source=6, opposites=True).load()
+    assert suite.facts["sources"]["banking77"]["splits"] == {"fit": 6, "report": 6}
+    assert suite.facts["question_pairs"] == [
+        {"kind": "opposite", "a": "same", "b": "same_not"},
+        {"kind": "paraphrase", "a": "same", "b": "same_reworded"},
+    ]
+    pair = next(row for row in suite.rows if row.source == "mrpc")
+    assert pair.labels["same"]["true"] == pair.labels["same_not"]["false"]
+    measured = [row for row in suite.rows if row.source == "banking77" and row.split == "report"]
+    assert {len(row.labels["intent"]) for row in measured} == {77}
+    fewer = HeldOut(sources=["banking77", "mrpc"], per_source=6, limit=2).load()
+    assert {row.id for row in fewer.rows} < {row.id for row in suite.rows}
+    with pytest.raises(
+        ConfigError, match=r"benchmark\.split=train must be one of all, fit, report"
+    ):
+        HeldOut(split="train")
