@@ -37,6 +37,7 @@ class Decision:
     question_tokens: int
     cache_hit: bool
     wordings: int = 1
+    notes: dict[str, Any] | None = None
 
     @property
     def disagreement(self) -> float:
@@ -99,6 +100,7 @@ class Decider:
             temperature=temperature,
             bucket=bucket,
             wordings=scores.wordings,
+            notes=scores.notes,
             **costs,
         )
 
@@ -124,6 +126,7 @@ class Decider:
                 extras["x_disagreement"] = decision.disagreement
             if decision.wordings > 1:
                 extras["x_wording_disagreement"] = decision.wording_disagreement
+            extras |= decision.notes or {}
             if decision.bucket is not None:
                 extras["x_bucket"] = decision.bucket
             if request.x_orders:

@@ -37,6 +37,8 @@ class Asked:
     spans: tuple[tuple[int, int], ...]
     """Per branch, [first, last) of its reads within the tree's reads."""
     tokens: int
+    notes: dict[str, Any] | None = None
+    """What is told with the answer, such as a router's choice."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,17 @@ class DecisionModel(torch.nn.Module):
         built = {
             name: _readout(readouts, name, backbone, style) for name in sorted({*names.values()})
         }
+        for readout in list(built.values()):
+            for name in getattr(readout, "parts", ()):  # what a router chooses from
+                if name not in built:
+                    built[name] = _readout(readouts, name, backbone, style)
+        self.built = built
         self.readouts = {kind: built[name] for kind, name in names.items()}
         styles = variants(style, backbone.tokens.template)
         # One renderer per wording: the same readout (and head) that writes with other words.
         self.renderers = {
-            kind: tuple(_restyled(readout, each) for each in styles)
-            for kind, readout in self.readouts.items()
+            name: tuple(_restyled(readout, each) for each in styles)
+            for name, readout in built.items()
         }
         # Trained parts of readouts (float32), so that parameters() and state_dict() see them.
         heads = {name: getattr(readout, "head", None) for name, readout in built.items()}
@@ -103,9 +110,9 @@ class DecisionModel(torch.nn.Module):
         asked = []
         reads = 0
         for question_id, question in request.questions.items():
-            readout = self.readouts[question.type]
+            readout, notes = self.route(question)
             orders = option_orders(self.orders, question_id, question, request.permutations)
-            branches = self._branches(question_id, question, orders)
+            branches = self._branches(readout, question_id, question, orders)
             spans, first = [], len(segments)
             for branch in branches:
                 own = readout.segments(branch, len(segments))
@@ -114,15 +121,30 @@ class DecisionModel(torch.nn.Module):
                 spans.append((reads, reads + taken))
                 reads += taken
             size = sum(len(segment.ids) for segment in segments[first:])
-            asked.append(Asked(question_id, question, readout, tuple(branches), tuple(spans), size))
+            asked.append(
+                Asked(question_id, question, readout, tuple(branches), tuple(spans), size, notes)
+            )
         return Prepared(Tree(prefix, tuple(segments)), tuple(asked))
 
+    def route(self, question: Question) -> tuple[Readout, dict[str, Any] | None]:
+        """The readout that scores `question`, and what a router says about its choice."""
+        readout = self.readouts[question.type]
+        route = getattr(readout, "route", None)
+        if route is None:
+            return readout, None
+        name, why = route(question)
+        return self.built[name], {"x_readout": name, "x_route": why}
+
     def _branches(
-        self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
+        self,
+        readout: Readout,
+        question_id: str,
+        question: Question,
+        orders: Sequence[tuple[int, ...]],
     ) -> list[Branch]:
         """Branches of every wording; wording w's orders follow those of wording w − 1."""
         found: list[Branch] = []
-        for renderer in self.renderers[question.type]:
+        for renderer in self.renderers[readout.name]:
             before = found[-1].order + 1 if found else 0
             own = renderer.branches(question_id, question, orders)
             found += (
@@ -157,7 +179,7 @@ class DecisionModel(torch.nn.Module):
             for i, j in places:
                 asked = compiled[i].asked[j]
                 own = [next(scores) for _ in asked.branches]
-                scored[i, j] = _pool(asked, own, len(self.renderers[asked.question.type]))
+                scored[i, j] = _pool(asked, own, len(self.renderers[asked.readout.name]))
         return ModelOutput(
             scores=[
                 {asked.question_id: scored[i, j] for j, asked in enumerate(item.asked)}
@@ -208,5 +230,6 @@ def _pool(asked: Asked, scores: Sequence[torch.Tensor], wordings: int) -> Option
         order_keys=tuple(order_keys),
         scores=tuple(pooled),
         expand=asked.readout.expand(asked.question),
+        notes=asked.notes,
         wordings=wordings,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from reflex.forward.config import ForwardConfig
 from reflex.model import DecisionModel
 from reflex.prompts.orders import OrdersConfig
 from reflex.prompts.styles.chat import ChatStyle
+from reflex.readouts.auto import Config as AutoConfig
 from reflex.readouts.pointer import Config
 from reflex.readouts.pointer_head import load_head, make_head
 from reflex.training.save import save_heads
@@ -123,3 +125,89 @@ def test_wrong_heads_are_refused(tmp_path: Path):
         pointer_model(weights=str(tmp_path / "broken"))
     with pytest.raises(ConfigError, match=r"readout\.pointer\.head"):
         Config(head="square")
+
+
+# -- candidates and the router ---------------------------------------------------------------------
+
+
+def model_with(path: str = "llama", **readout) -> DecisionModel:
+    backbone = load_backbone(
+        BackboneConfig(name=f"tiny_{path}", source="random", path=path),
+        DeviceConfig(dtype="float32"),
+    )
+    return DecisionModel(
+        backbone, ChatStyle(), OrdersConfig(), readout_config()(**readout), ForwardConfig()
+    )
+
+
+CANDIDATES = dict.fromkeys(("choice", "noul", "score"), "candidates")
+
+
+@pytest.mark.parametrize("path", ["llama", "qwen3_5"])
+def test_candidates_do_not_depend_on_order_cache_or_neighbours(path):
+    model = model_with(path, **CANDIDATES)
+    wanted = probabilities(model, Choice(criteria=dict.fromkeys(OPTIONS)))
+    assert len(set(wanted.values())) == len(OPTIONS)
+    readout: Any = model.readouts["choice"]
+    assert len(readout.known) == len(OPTIONS)
+    for order in itertools.islice(itertools.permutations(OPTIONS), 0, 120, 37):
+        assert probabilities(model, Choice(criteria=dict.fromkeys(order))) == wanted
+    readout.known.clear()
+    with torch.inference_mode():
+        both = model([_ask(["x", "y"]), _ask(OPTIONS)]).scores[1]["q"]
+        alone = model([_ask(OPTIONS)]).scores[0]["q"]
+    assert torch.allclose(both.scores[0], alone.scores[0], atol=1e-4)
+
+
+def test_candidates_are_encoded_once_and_train(monkeypatch):
+    model = model_with(**CANDIDATES)
+    readout: Any = model.readouts["choice"]
+    trees = []
+    run = readout.engine.run
+
+    def counted(given):
+        trees.append(len(given))
+        return run(given)
+
+    monkeypatch.setattr(readout.engine, "run", counted)
+    with torch.inference_mode():
+        model([_ask(OPTIONS), _ask(OPTIONS[:3])])
+        model([_ask(OPTIONS[1:])])
+    assert trees == [len(OPTIONS)]
+    scores = model([_ask(OPTIONS)]).scores[0]["q"].scores[0]
+    scores.log_softmax(-1)[0].backward()
+    assert all(p.grad is not None for p in model.heads["candidates"].parameters())
+    assert not readout.known
+
+
+def test_router_takes_labels_while_there_are_enough_and_says_why():
+    model = model_with(
+        choice="auto", noul="auto", score="auto", auto=AutoConfig(max_label_options=4)
+    )
+    questions = {
+        "few": Choice(criteria=dict.fromkeys("abcd")),
+        "many": Choice(criteria=dict.fromkeys("abcde")),
+        "yes": Noul(instructions="Is it?"),
+    }
+    scores = model([Request(state="s", questions=questions)]).scores[0]
+    assert {name: each.readout for name, each in scores.items()} == {
+        "few": "label_tokens",
+        "many": "pointer",
+        "yes": "label_tokens",
+    }
+    assert scores["many"].notes == {
+        "x_readout": "pointer",
+        "x_route": "5 options, max_label_options is 4",
+    }
+    plain = model_with(choice="label_tokens")
+    few = {"few": questions["few"]}
+    with torch.inference_mode():
+        routed = model([Request(state="s", questions=few)]).scores[0]["few"].scores[0]
+        direct = plain([Request(state="s", questions=few)]).scores[0]["few"].scores[0]
+    assert torch.equal(routed, direct)
+    assert set(model.heads) == {"pointer"}
+
+
+def test_router_cannot_route_to_itself():
+    with pytest.raises(ConfigError, match=r"readout\.auto\.head"):
+        AutoConfig(head="auto")

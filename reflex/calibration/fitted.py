@@ -13,6 +13,7 @@ from typing import Any
 from reflex.calibration import buckets
 from reflex.calibration.prior import PositionPrior
 from reflex.errors import CalibrationError
+from reflex.readouts.base import used_readouts
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +131,7 @@ def identity(
     `readout` is the resolved `readout` group; only the readouts a question type names are kept.
     """
     named = {kind: readout[kind] for kind in ("choice", "noul", "score")}
-    used = {name: _by_content(readout.get(name)) for name in sorted(set(named.values()))}
+    used = {name: _by_content(readout.get(name)) for name in used_readouts(readout)}
     wanted = ("name", "weights_sha256", "adapter_sha256", "dtype")
     return {
         "backbone": {key: backbone.get(key) for key in wanted},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -62,6 +62,17 @@ class Readout(Protocol):
     def expand(self, question: Question) -> tuple[tuple[float, ...], ...] | None:
         """See `OptionScores.expand`."""
         ...
+
+
+KINDS = ("choice", "noul", "score")
+
+
+def used_readouts(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the readouts that a resolved `readout` group puts to use, a router's parts included."""
+    names = {options[kind] for kind in KINDS}
+    if "auto" in names:
+        names |= {options["auto"]["labels"], options["auto"]["head"]}
+    return tuple(sorted(names))
 
 
 def text_segment(backbone: Backbone, branch: Branch) -> Segment:

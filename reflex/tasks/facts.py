@@ -10,6 +10,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from reflex.errors import DataError
+from reflex.readouts.base import used_readouts
 from reflex.tasks.smoke import shrink_rows
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _calibration(cfg: DictConfig) -> str | None:
 def _heads(cfg: DictConfig) -> dict[str, str]:
     """Hash of the trained weights of each readout in use that has any."""
     found = {}
-    for name in sorted({cfg.readout[kind] for kind in ("choice", "noul", "score")}):
+    for name in used_readouts(cfg.readout):
         path = cfg.readout[name].get("weights")
         # A path that is no file is refused where the head is loaded.
         if path is not None and Path(path).is_file():

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from reflex.errors import ConfigError, RecordError
+from reflex.readouts.base import used_readouts
 
 if TYPE_CHECKING:
     from reflex.tracking.record import RunRecord
@@ -136,8 +137,7 @@ def copy_parts(
         shutil.copytree(folder, work / "adapter")
         parts["backbone.adapter"] = "adapter"
         training = _training(folder.parent)
-    names = sorted({config["readout"][kind] for kind in ("choice", "noul", "score")})
-    for name in names:
+    for name in used_readouts(config["readout"]):
         weights = (config["readout"].get(name) or {}).get("weights")
         if weights:
             heads = _existing(weights, f"readout.{name}.weights")

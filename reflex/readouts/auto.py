@@ -1,0 +1,60 @@
+"""`auto`: the router. Label tokens while every option can have a single-token label, else the head of the run.
+
+It scores nothing itself: `route` names the readout that does, and why; both are told with every answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reflex.contract import Question, option_keys
+from reflex.errors import ConfigError
+from reflex.prompts.labels import LETTERS, code_candidates
+
+if TYPE_CHECKING:
+    from reflex.backbones.backbone import Backbone
+
+NAME = "auto"
+
+
+@dataclass
+class Config:
+    """max_label_options: more options than this go to the head. labels, head: the two readouts."""
+
+    max_label_options: int = 26
+    labels: str = "label_tokens"
+    head: str = "pointer"
+
+    def __post_init__(self) -> None:
+        if self.max_label_options < 0:
+            raise ConfigError(
+                f"readout.auto.max_label_options={self.max_label_options}: must not be negative"
+            )
+        for key, name in (("labels", self.labels), ("head", self.head)):
+            if name == NAME:
+                raise ConfigError(f"readout.auto.{key}=auto: name a readout that scores options")
+
+
+class Readout:
+    """`parts` are built by the model beside it; `route` picks one of them for each question."""
+
+    name = NAME
+
+    def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
+        self.config = config
+        self.style = style
+        self.parts = (config.labels, config.head)
+        prefix = style.label_prefix(backbone.tokens.template)
+        candidates = LETTERS if config.max_label_options <= len(LETTERS) else code_candidates()
+        self.labels = len(backbone.tokens.single_tokens(candidates, prefix))
+
+    def route(self, question: Question) -> tuple[str, str]:
+        """(readout, why)."""
+        count = len(option_keys(question))
+        limit = min(self.config.max_label_options, self.labels)
+        if count <= limit:
+            return self.config.labels, f"{count} options, each with a single-token label"
+        if count > self.labels and self.labels < self.config.max_label_options:
+            return self.config.head, f"{count} options, {self.labels} single-token labels"
+        return self.config.head, f"{count} options, max_label_options is {limit}"

@@ -1,0 +1,127 @@
+"""`candidates`: the question's state against options that are encoded apart from it.
+
+An option is read alone, without state or question, so its encoding serves every request that offers it: it
+is computed once per call and kept for later ones. A set-attention head then compares the options with each
+other and with the question. Options are sorted canonically, so order cannot matter.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reflex.contract import Question, option_keys
+from reflex.errors import ConfigError
+from reflex.prompts.pieces import Piece
+from reflex.prompts.prompt import Branch
+from reflex.readouts.base import text_segment
+
+if TYPE_CHECKING:
+    import torch
+
+    from reflex.backbones.backbone import Backbone
+    from reflex.forward.tree import Segment
+
+NAME = "candidates"
+
+
+@dataclass
+class Config:
+    """width, heads: of the set attention. kept: encoded options kept across requests (0: none).
+    weights: a heads file written by training or a release; without it the head is untrained."""
+
+    width: int = 256
+    heads: int = 8
+    kept: int = 8192
+    weights: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.heads < 1 or self.width % self.heads:
+            raise ConfigError(
+                f"readout.candidates.width={self.width}: must be a multiple of heads={self.heads}"
+            )
+
+
+class Readout:
+    """All three question types."""
+
+    name = NAME
+
+    def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
+        from reflex.forward.config import ForwardConfig
+        from reflex.forward.engine import Forward
+        from reflex.readouts.candidates_head import make_head
+        from reflex.readouts.pointer_head import load_head
+
+        self.config = config
+        self.backbone = backbone
+        self.style = style
+        self.template = backbone.tokens.template
+        self.head = make_head(config, backbone.hidden_size).to(backbone.device)
+        if config.weights is not None:
+            load_head(self.head, config.weights, NAME)
+        self.engine = Forward(backbone, ForwardConfig(strategy="flat", state_cache_mb=0))
+        self.known: OrderedDict[tuple[int, ...], torch.Tensor] = OrderedDict()
+
+    def branches(
+        self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
+    ) -> list[Branch]:
+        """One branch: further orders would ask exactly the same again."""
+        named = sorted(zip(self.style.option_texts(question), option_keys(question), strict=True))
+        branch = Branch(
+            question_id=question_id,
+            order=0,
+            page=0,
+            text=self.style.branch(self.template, question, (), "pointer_ask"),
+            keys=tuple(key for _, key in named),
+            options=tuple((Piece(text),) for text, _ in named),
+        )
+        return [branch]
+
+    def segments(self, branch: Branch, first: int) -> list[Segment]:
+        return [text_segment(self.backbone, branch)]
+
+    def scores(
+        self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        import torch
+
+        ids = [[self.backbone.tokens.encode(option) for option in b.options] for b in branches]
+        encoded = self._encode(dict.fromkeys(each for own in ids for each in own))
+        sizes = [len(own) for own in ids]
+        padded = torch.nn.utils.rnn.pad_sequence(
+            [torch.stack([encoded[each] for each in own]) for own in ids], batch_first=True
+        )
+        counts = torch.tensor(sizes, device=padded.device)
+        mask = torch.arange(padded.shape[1], device=padded.device) < counts[:, None]
+        questions = torch.stack([rows[0] for rows in hidden]).float()
+        scores = self.head(questions, padded.float(), mask)
+        return [row[:size] for row, size in zip(scores, sizes, strict=True)]
+
+    def _encode(self, wanted: dict[tuple[int, ...], None]) -> dict[tuple[int, ...], torch.Tensor]:
+        """Hidden state at the end of each option, each computed once; kept unless gradients flow."""
+        import torch
+
+        from reflex.forward.tree import Segment, Tree
+
+        training = torch.is_grad_enabled()
+        if training:
+            self.known.clear()  # the weights that made them are about to change
+        found = {ids: self.known[ids] for ids in wanted if ids in self.known}
+        missing = [ids for ids in wanted if ids not in found]
+        if missing:
+            trees = [Tree((), (Segment(ids, -1, (len(ids) - 1,)),)) for ids in missing]
+            result = self.engine.run(trees)
+            found |= {ids: rows[0] for ids, rows in zip(missing, result.hidden, strict=True)}
+        if not training:
+            for ids in wanted:
+                self.known[ids] = found[ids]
+                self.known.move_to_end(ids)
+            while len(self.known) > self.config.kept:
+                self.known.popitem(last=False)
+        return found
+
+    def expand(self, question: Question) -> None:
+        return None
