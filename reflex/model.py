@@ -111,7 +111,7 @@ class DecisionModel(torch.nn.Module):
         reads = 0
         for question_id, question in request.questions.items():
             readout, notes = self.route(question)
-            orders = option_orders(self.orders, question_id, question, request.permutations)
+            orders = option_orders(self.orders, question, request.permutations)
             branches = self._branches(readout, question_id, question, orders)
             spans, first = [], len(segments)
             for branch in branches:

@@ -26,45 +26,44 @@ def choice(n: int) -> Choice:
 # -- orders ------------------------------------------------------------------------------------
 
 
-@given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 5), st.text(max_size=8))
-def test_orders_are_distinct_permutations_identity_first(
-    n: int, k: int, seed: int, name: str
-) -> None:
-    orders = option_orders(OrdersConfig(permutations=k, seed=seed), name, choice(n))
+@given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 5))
+def test_orders_are_distinct_permutations_identity_first(n: int, k: int, seed: int) -> None:
+    orders = option_orders(OrdersConfig(permutations=k, seed=seed), choice(n))
     assert orders[0] == tuple(range(n))
     assert len(set(orders)) == len(orders)
     assert all(sorted(order) == list(range(n)) for order in orders)
     limit = {1: 1, 2: 2, 3: 6}.get(n, 24)
     assert len(orders) == min(k, limit)
-    assert orders == option_orders(OrdersConfig(permutations=k, seed=seed), name, choice(n))
+    assert orders == option_orders(OrdersConfig(permutations=k, seed=seed), choice(n))
 
 
 def test_orders_are_drawn_as_documented() -> None:
+    """By seed and by what is asked: the id has no part in it."""
     order = list(range(5))
-    random.Random("3:queue").shuffle(order)
-    orders = option_orders(OrdersConfig(permutations=2, seed=3), "queue", choice(5))
+    random.Random(f"3:{choice(5).model_dump_json()}").shuffle(order)
+    orders = option_orders(OrdersConfig(permutations=2, seed=3), choice(5))
     assert orders == ((0, 1, 2, 3, 4), tuple(order))
 
 
 def test_two_options_swap_and_noul_has_at_most_two_orders() -> None:
-    assert option_orders(OrdersConfig(permutations=2), "q", choice(2)) == ((0, 1), (1, 0))
+    assert option_orders(OrdersConfig(permutations=2), choice(2)) == ((0, 1), (1, 0))
     noul = Noul(instructions="?")
-    assert option_orders(OrdersConfig(permutations=8), "q", noul) == ((0, 1), (1, 0))
+    assert option_orders(OrdersConfig(permutations=8), noul) == ((0, 1), (1, 0))
 
 
 def test_reversed_cyclic_and_fixed_score_levels() -> None:
-    assert option_orders(OrdersConfig(kind="reversed"), "q", choice(3)) == ((0, 1, 2), (2, 1, 0))
-    assert option_orders(OrdersConfig(kind="cyclic"), "q", choice(3)) == (
+    assert option_orders(OrdersConfig(kind="reversed"), choice(3)) == ((0, 1, 2), (2, 1, 0))
+    assert option_orders(OrdersConfig(kind="cyclic"), choice(3)) == (
         (0, 1, 2),
         (1, 2, 0),
         (2, 0, 1),
     )
     fixed = OrdersConfig(permutations=4, permute_score=False)
-    assert option_orders(fixed, "q", Score(criteria=["a", "b", "c"])) == ((0, 1, 2),)
+    assert option_orders(fixed, Score(criteria=["a", "b", "c"])) == ((0, 1, 2),)
 
 
 def test_a_request_may_ask_for_its_own_number_of_orders() -> None:
-    assert len(option_orders(OrdersConfig(permutations=1), "q", choice(5), permutations=3)) == 3
+    assert len(option_orders(OrdersConfig(permutations=1), choice(5), permutations=3)) == 3
 
 
 @pytest.mark.parametrize("config", [OrdersConfig(permutations=0), OrdersConfig(kind="random")])

@@ -62,7 +62,7 @@ def locked(decider: Decider) -> Iterator[str]:
 def jevcompat(url: str, *arguments: str) -> str:
     program = str(Path(sys.executable).with_name("jevcompat"))
     done = subprocess.run(
-        [program, "test", url, *arguments], capture_output=True, text=True, timeout=110
+        [program, "test", url, *arguments], capture_output=True, text=True, timeout=1700
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     return done.stdout
@@ -288,6 +288,14 @@ def test_confidence_is_exact_and_nothing_is_rounded(url: str) -> None:
 def test_any_alias_is_accepted_and_the_real_name_returned(url: str, model: str) -> None:
     status, reply, _ = post(url, {**REQUEST, "model": model})
     assert (status, reply["model"]) == (200, "tiny_llama")
+
+
+def test_ids_move_nothing_in_any_number_of_orders(url: str) -> None:
+    for permutations in (1, 3, 8):
+        named = post(url, {**REQUEST, "permutations": permutations})[1]["answers"]
+        renamed = {f"other {i}": q for i, q in enumerate(REQUEST["questions"].values())}
+        again = {**REQUEST, "questions": renamed, "permutations": permutations}
+        assert numbers(post(url, again)[1]["answers"]) == pytest.approx(numbers(named), abs=1e-6)
 
 
 def test_hundreds_of_questions_are_answered_in_slices(url: str, decider: Decider) -> None:

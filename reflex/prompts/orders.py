@@ -1,6 +1,7 @@
 """Option orders: which permutations of a question's options are shown, and nothing else.
 
-Orders of a question depend on (seed, question id, number of options) only, never on its neighbours.
+Orders of a question depend on (seed, what is asked) only, never on its id or its neighbours: renaming a
+question must not move its answer (docs/decisions/040-orders-by-content.md).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def check_orders(config: OrdersConfig) -> None:
 
 
 def option_orders(
-    config: OrdersConfig, question_id: str, question: Question, permutations: int | None = None
+    config: OrdersConfig, question: Question, permutations: int | None = None
 ) -> tuple[tuple[int, ...], ...]:
     """The orders of one question: tuples of option indices, identity first, all distinct.
 
@@ -56,7 +57,7 @@ def option_orders(
         return (identity,) if n == 1 else (identity, identity[::-1])
     if isinstance(question, Noul):
         wanted = min(wanted, 2)
-    return _shuffles(identity, wanted, random.Random(f"{config.seed}:{question_id}"))
+    return _shuffles(identity, wanted, random.Random(f"{config.seed}:{question.model_dump_json()}"))
 
 
 def _shuffles(
