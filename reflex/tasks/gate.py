@@ -193,7 +193,7 @@ def check_servable(folder: Path, record: RunRecord) -> None:
         )
 
 
-def check_loaded(record: RunRecord, facts: dict[str, Any], prompt_hash: str) -> None:
+def check_loaded(record: RunRecord, facts: dict[str, Any], prompt_hash: str | None) -> None:
     """Raise BackboneError unless what was loaded is what the record measured."""
     loaded = {**facts, "prompt_hash": prompt_hash}
     wanted = {name: record.backbone.get(name) for name in ("weights_sha256", "adapter_sha256")}
