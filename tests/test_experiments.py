@@ -21,7 +21,15 @@ EXPERIMENTS = sorted(
     path.stem for path in (REPO / "conf/experiment").glob("*.yaml") if path.stem not in OTHERS
 )
 ASKED = {
-    *("order_averaging", "mmlu_calibration", "s1bench", "prompt_style", "noul_readout", "overflow"),
+    *(
+        "order_averaging",
+        "order_kinds",
+        "mmlu_calibration",
+        "s1bench",
+        "prompt_style",
+        "noul_readout",
+        "overflow",
+    ),
     *(
         "calibration_bucketing",
         "position_prior",
