@@ -4,16 +4,14 @@ import { cards, costs } from "./answers.js";
 import { byId, h, tabs } from "./dom.js";
 import { Form } from "./form.js";
 import { parse, stringify } from "./json.js";
-import { fromNetwork, fromReply } from "./problems.js";
-import { FormError, toModel, toRequest } from "./request.js";
+import { FormError, emptyModel, toModel, toRequest } from "./request.js";
+import { send } from "./send.js";
 import { NOTES, snippet } from "./snippets.js";
 import { startHealth } from "./health.js";
 import { startTheme } from "./theme.js";
 
 const origin = location.origin;
-const el = Object.fromEntries(
-  ["key", "example", "raw", "raw-problem", "code", "code-note", "copy", "run", "run-keys", "run-note", "orders", "answers", "problem", "done", "empty", "bars", "reply", "costs", "panel-form"].map((id) => [id, byId(id)]),
-);
+const el = Object.fromEntries([...document.querySelectorAll("[id]")].map((each) => [each.id, each]));
 const kept = (name, value) => {
   try {
     if (value === undefined) return sessionStorage.getItem(name);
@@ -107,7 +105,10 @@ el.copy.addEventListener("click", async () => {
   setTimeout(() => (el.copy.textContent = "Copy"), 1500);
 });
 
-el.orders.append(h("option", { value: "" }, "as served"), ...[1, 2, 3, 4, 5, 6, 7, 8].map((n) => h("option", { value: n }, n)));
+el.orders.append(
+  h("option", { value: "" }, "as served"),
+  ...[1, 2, 3, 4, 5, 6, 7, 8].map((n) => h("option", { value: n }, n)),
+);
 el.orders.addEventListener("change", () => {
   const permutations = el.orders.value === "" ? null : Number(el.orders.value);
   if (source === "form") {
@@ -148,28 +149,14 @@ async function run() {
   } catch (error) {
     return wrong(error);
   }
-  const sent = new Map(request);
-  if (!sent.has("x_orders")) sent.set("x_orders", true);
   note("");
   problem(null);
   busy(new AbortController());
-  const started = performance.now();
-  try {
-    const headers = { "content-type": "application/json" };
-    if (el.key.value) headers.authorization = `Bearer ${el.key.value}`;
-    const reply = await fetch("/v1/systemone", { method: "POST", headers, body: stringify(sent), signal: running.signal });
-    const body = await reply.text();
-    const elapsed = performance.now() - started;
-    if (reply.ok) answered(request, parse(body), reply.headers, elapsed);
-    else problem(fromReply(reply.status, body, reply.headers.get("retry-after")), body);
-  } catch (error) {
-    if (error.name === "AbortError") note("Stopped.");
-    else if (error instanceof TypeError && error.message.includes("header")) problem({ title: "This API key cannot be sent", text: "It holds characters that no header may hold.", key: true });
-    else if (error instanceof TypeError) problem(fromNetwork(origin));
-    else problem({ title: "The reply could not be read", text: error.message });
-  } finally {
-    busy(null);
-  }
+  const result = await send(request, el.key.value, running.signal);
+  busy(null);
+  if (result.stopped) note("Stopped.");
+  else if (result.problem) problem(result.problem, result.body);
+  else answered(request, result);
 }
 
 function busy(controller) {
@@ -179,7 +166,7 @@ function busy(controller) {
   el.run.firstChild.textContent = controller ? "Stop " : "Run ";
 }
 
-function answered(request, reply, headers, elapsed) {
+function answered(request, { reply, headers, elapsed }) {
   el.empty.hidden = true;
   el.bars.classList.remove("stale");
   el.bars.replaceChildren(...cards(request, reply));
@@ -215,8 +202,14 @@ function problem(found, body) {
   if (!found) return el.problem.replaceChildren();
   const where = found.path && found.path.slice(1).map(String).join(" › ");
   el.problem.replaceChildren(
-    h("div", { class: "problem" }, h("strong", {}, found.title), h("p", {}, found.text), where ? h("p", { class: "code" }, where) : null,
-      found.retry ? h("button", { type: "button", class: "small", onclick: run }, "Try again") : null),
+    h(
+      "div",
+      { class: "problem" },
+      h("strong", {}, found.title),
+      h("p", {}, found.text),
+      where ? h("p", { class: "code" }, where) : null,
+      found.retry ? h("button", { type: "button", class: "small", onclick: run }, "Try again") : null,
+    ),
   );
   el.bars.classList.add("stale");
   note(found.title);
@@ -226,7 +219,10 @@ function problem(found, body) {
     el.key.focus();
     return;
   }
-  const at = found.path?.[1] === "questions" ? model.questions.findIndex((each) => each.id === found.path[2]) : found.path?.[1];
+  const at =
+    found.path?.[1] === "questions"
+      ? model.questions.findIndex((each) => each.id === found.path[2])
+      : found.path?.[1];
   const marked = source === "form" && at !== undefined && at !== -1 && form.mark(at, found.text);
   if (!marked) toAnswers();
 }
@@ -264,7 +260,7 @@ function restore(text) {
     show(toModel(parse(text)));
   } catch {
     el.raw.value = text;
-    show(toModel(examples[0].get("request")));
+    show(emptyModel());
     source = "json";
     select("json");
   }
@@ -275,6 +271,6 @@ startHealth(byId("served"), el.key);
 await loadExamples().catch(() => note("The examples could not be loaded."));
 const before = kept("request");
 if (before) restore(before);
-else if (examples.length) show(toModel(examples[0].get("request")));
+else show(examples.length ? toModel(examples[0].get("request")) : emptyModel());
 view("bars");
 document.body.dataset.ready = "true";

@@ -1,6 +1,7 @@
 // The form: it edits a model in place and says when it changed. Adding and removing redraws one question.
 
 import { h } from "./dom.js";
+import { area, dropper, rows } from "./fields.js";
 import { field, option, question } from "./request.js";
 
 export const TYPES = { noul: "Yes / no", choice: "Choice", score: "Score" };
@@ -16,7 +17,12 @@ export class Form {
     this.model = model;
     this.state = h("div", { class: "field", id: "field-state" });
     this.list = h("div", { class: "questions" });
-    this.root.replaceChildren(this.state, h("h3", { class: "label", id: "questions-title" }, "Questions"), this.list, this.adders());
+    this.root.replaceChildren(
+      this.state,
+      h("h3", { class: "label", id: "questions-title" }, "Questions"),
+      this.list,
+      this.adders(),
+    );
     this.drawState();
     this.list.replaceChildren(...model.questions.map((each) => this.card(each)));
   }
@@ -43,15 +49,29 @@ export class Form {
 
   drawState() {
     const { state } = this.model;
-    const toggle = h("label", { class: "check" }, h("input", { type: "checkbox", id: "state-json", onchange: (event) => {
-      state.json = event.target.checked;
-      this.state.querySelector("textarea").classList.toggle("code", state.json);
-      this.changed();
-    } }), "is JSON");
+    const toggle = h(
+      "label",
+      { class: "check" },
+      h("input", {
+        type: "checkbox",
+        id: "state-json",
+        onchange: (event) => {
+          state.json = event.target.checked;
+          this.state.querySelector("textarea").classList.toggle("code", state.json);
+          this.changed();
+        },
+      }),
+      "is JSON",
+    );
     toggle.firstChild.checked = state.json;
     this.state.replaceChildren(
       h("div", { class: "field-head" }, h("label", { class: "label", for: "state" }, "State"), toggle),
-      this.area(state, { id: "state", rows: 5, class: state.json ? "code" : null, placeholder: "What the questions are about: a text, or JSON" }),
+      this.area(state, {
+        id: "state",
+        rows: 5,
+        class: state.json ? "code" : null,
+        placeholder: "What the questions are about: a text, or JSON",
+      }),
     );
   }
 
@@ -66,8 +86,24 @@ export class Form {
       this.list.lastChild.querySelector("textarea").focus();
       this.changed();
     };
-    return h("div", { class: "adders", role: "group", "aria-label": "Add a question" }, h("span", { "aria-hidden": "true" }, "Add"),
-      Object.entries(ADD).map(([type, name]) => h("button", { type: "button", class: "small", onclick: add(type), "data-add": type, "aria-label": `Add a question: ${name}` }, name)));
+    return h(
+      "div",
+      { class: "adders", role: "group", "aria-label": "Add a question" },
+      h("span", { "aria-hidden": "true" }, "Add"),
+      Object.entries(ADD).map(([type, name]) =>
+        h(
+          "button",
+          {
+            type: "button",
+            class: "small",
+            onclick: add(type),
+            "data-add": type,
+            "aria-label": `Add a question: ${name}`,
+          },
+          name,
+        ),
+      ),
+    );
   }
 
   card(each) {
@@ -78,41 +114,101 @@ export class Form {
       fresh.querySelector(focus)?.focus();
       this.changed();
     };
-    const kind = h("select", { id: `${id}-type`, "aria-label": "Type of the question", onchange: (event) => {
-      each.type = event.target.value;
-      redraw("select");
-    } }, Object.entries(TYPES).map(([type, name]) => h("option", { value: type }, name)));
+    const kind = h(
+      "select",
+      {
+        id: `${id}-type`,
+        "aria-label": "Type of the question",
+        onchange: (event) => {
+          each.type = event.target.value;
+          redraw("select");
+        },
+      },
+      Object.entries(TYPES).map(([type, name]) => h("option", { value: type }, name)),
+    );
     kind.value = each.type;
-    const name = h("input", { class: "name code", value: each.id, spellcheck: "false", autocomplete: "off", "aria-label": "Name of the question", oninput: (event) => {
-      each.id = event.target.value;
-      this.changed();
-    } });
-    const remove = h("button", { type: "button", class: "remove", "aria-label": `Remove question ${each.id}`, onclick: () => {
-      const { questions } = this.model;
-      const at = questions.indexOf(each);
-      questions.splice(at, 1);
-      card.remove();
-      (this.list.children[at] ?? this.list.lastChild)?.querySelector("input")?.focus();
-      this.changed();
-    } }, "×");
-    const body = { noul: () => this.outcomes(each), choice: () => this.options(each, redraw), score: () => this.levels(each, redraw) }[each.type]();
-    const card = h("fieldset", { class: "question" }, h("legend", { class: "hidden" }, `Question ${each.id}`),
+    const name = h("input", {
+      class: "name code",
+      value: each.id,
+      spellcheck: "false",
+      autocomplete: "off",
+      "aria-label": "Name of the question",
+      oninput: (event) => {
+        each.id = event.target.value;
+        this.changed();
+      },
+    });
+    const remove = h(
+      "button",
+      {
+        type: "button",
+        class: "remove",
+        "aria-label": `Remove question ${each.id}`,
+        onclick: () => {
+          const { questions } = this.model;
+          const at = questions.indexOf(each);
+          questions.splice(at, 1);
+          card.remove();
+          (this.list.children[at] ?? this.list.lastChild)?.querySelector("input")?.focus();
+          this.changed();
+        },
+      },
+      "×",
+    );
+    const body = {
+      noul: () => this.outcomes(each),
+      choice: () => this.options(each, redraw),
+      score: () => this.levels(each, redraw),
+    }[each.type]();
+    const card = h(
+      "fieldset",
+      { class: "question" },
+      h("legend", { class: "hidden" }, `Question ${each.id}`),
       h("div", { class: "question-head" }, name, kind, remove),
-      this.area(each.instructions, { rows: 1, "aria-label": "Instructions", placeholder: "The question" }), body);
+      this.area(each.instructions, { rows: 1, "aria-label": "Instructions", placeholder: "The question" }),
+      body,
+    );
     return card;
   }
 
+  area(target, attributes) {
+    return area(target, attributes, () => this.changed());
+  }
+
   outcomes(each) {
-    const box = h("details", { class: "outcomes" }, h("summary", {}, "What yes and no mean"),
-      [["Yes", each.yes], ["No", each.no]].map(([word, side]) => h("div", { class: "row" }, h("span", { class: "lead", "aria-hidden": "true" }, word),
-        this.area(side, { rows: 1, "aria-label": `What ${word.toLowerCase()} means`, placeholder: "optional" }))));
+    const box = h(
+      "details",
+      { class: "outcomes" },
+      h("summary", {}, "What yes and no mean"),
+      [
+        ["Yes", each.yes],
+        ["No", each.no],
+      ].map(([word, side]) =>
+        h(
+          "div",
+          { class: "row" },
+          h("span", { class: "lead", "aria-hidden": "true" }, word),
+          this.area(side, {
+            rows: 1,
+            "aria-label": `What ${word.toLowerCase()} means`,
+            placeholder: "optional",
+          }),
+        ),
+      ),
+    );
     box.open = Boolean(each.yes.text || each.no.text);
     return box;
   }
 
   options(each, redraw) {
-    const rows = each.options.map((one, index) => {
-      const name = h("input", { class: "option-name", value: one.name, "aria-label": `Option ${index + 1}`, placeholder: "Option", spellcheck: "false", autocomplete: "off",
+    const lines = each.options.map((one, index) => {
+      const name = h("input", {
+        class: "option-name",
+        value: one.name,
+        "aria-label": `Option ${index + 1}`,
+        placeholder: "Option",
+        spellcheck: "false",
+        autocomplete: "off",
         oninput: (event) => {
           one.name = event.target.value;
           this.changed();
@@ -125,57 +221,46 @@ export class Form {
         },
         // A pasted list becomes one option a line.
         onpaste: (event) => {
-          const lines = event.clipboardData.getData("text").split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
-          if (lines.length < 2) return;
+          const names = event.clipboardData
+            .getData("text")
+            .split(/\r?\n/)
+            .map((line) => line.trim())
+            .filter(Boolean);
+          if (names.length < 2) return;
           event.preventDefault();
-          each.options.splice(index, one.name ? 0 : 1, ...lines.map((line) => option(line)));
-          redraw(`.rows .row:nth-child(${index + lines.length}) input`);
-        } });
-      return h("div", { class: "row two" }, name,
-        this.area(one.text, { rows: 1, "aria-label": `Description of option ${index + 1}`, placeholder: "description, optional" }),
-        this.dropper(each.options, index, `option ${index + 1}`, redraw));
+          each.options.splice(index, one.name ? 0 : 1, ...names.map((name) => option(name)));
+          redraw(`.rows .row:nth-child(${index + names.length}) input`);
+        },
+      });
+      return h(
+        "div",
+        { class: "row two" },
+        name,
+        this.area(one.text, {
+          rows: 1,
+          "aria-label": `Description of option ${index + 1}`,
+          placeholder: "description, optional",
+        }),
+        dropper(each.options, index, `option ${index + 1}`, redraw),
+      );
     });
-    return this.rows(rows, "+ Option", () => each.options.push(option()), redraw);
+    return rows(lines, "+ Option", () => each.options.push(option()), redraw);
   }
 
   levels(each, redraw) {
-    const rows = each.levels.map((level, index) => h("div", { class: "row" }, h("span", { class: "lead code", "aria-hidden": "true" }, String(index)),
-      this.area(level, { rows: 1, "aria-label": `Level ${index}`, placeholder: index ? "Level" : "Lowest level" }),
-      this.dropper(each.levels, index, `level ${index}`, redraw)));
-    return this.rows(rows, each.levels.length < 10 ? "+ Level" : null, () => each.levels.push(field()), redraw);
+    const lines = each.levels.map((level, index) =>
+      h(
+        "div",
+        { class: "row" },
+        h("span", { class: "lead code", "aria-hidden": "true" }, String(index)),
+        this.area(level, {
+          rows: 1,
+          "aria-label": `Level ${index}`,
+          placeholder: index ? "Level" : "Lowest level",
+        }),
+        dropper(each.levels, index, `level ${index}`, redraw),
+      ),
+    );
+    return rows(lines, each.levels.length < 10 ? "+ Level" : null, () => each.levels.push(field()), redraw);
   }
-
-  rows(rows, word, add, redraw) {
-    const more = word && h("button", { type: "button", class: "small add", onclick: () => {
-      add();
-      redraw(`.rows .row:nth-child(${rows.length + 1}) :is(input, textarea)`);
-    } }, word);
-    return h("div", {}, h("div", { class: "rows" }, rows), more);
-  }
-
-  dropper(list, index, what, redraw) {
-    return h("button", { type: "button", class: "remove", "aria-label": `Remove ${what}`, disabled: list.length < 2, onclick: () => {
-      list.splice(index, 1);
-      redraw(`.rows .row:nth-child(${Math.min(index + 1, list.length)}) :is(input, textarea)`);
-    } }, "×");
-  }
-
-  area(target, attributes) {
-    const area = h("textarea", { spellcheck: "false", ...attributes, oninput: (event) => {
-      target.text = event.target.value;
-      fit(area);
-      this.changed();
-    } });
-    area.value = target.text;
-    if (target.json) area.classList.add("code");
-    requestAnimationFrame(() => fit(area));
-    return area;
-  }
-}
-
-// Where the browser does not size a textarea to its text by itself.
-function fit(area) {
-  if (CSS.supports("field-sizing", "content")) return;
-  area.style.height = "auto";
-  area.style.height = `${area.scrollHeight + 2}px`;
 }

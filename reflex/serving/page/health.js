@@ -2,7 +2,11 @@
 
 import { h } from "./dom.js";
 
-const WORDS = { loading: "loading the model …", failed: "the model could not be loaded", stopping: "stopping" };
+const WORDS = {
+  loading: "loading the model …",
+  failed: "the model could not be loaded",
+  stopping: "stopping",
+};
 
 export async function startHealth(line, key) {
   for (;;) {
@@ -28,7 +32,10 @@ function tell(line, health) {
   const status = health?.status ?? "gone";
   line.dataset.status = status;
   if (status === "ready") line.replaceChildren(h("strong", {}, health.model), h("span", {}, details(health)));
-  else line.textContent = health ? `${WORDS[status] ?? status}${health.error ? `: ${health.error}` : ""}` : "no answer from the server";
+  else
+    line.textContent = health
+      ? `${WORDS[status] ?? status}${health.error ? `: ${health.error}` : ""}`
+      : "no answer from the server";
   line.title = line.textContent;
 }
 
@@ -39,9 +46,13 @@ function details(health) {
     health.run ? `run ${health.run.slice(0, 8)}` : null,
     readouts,
     orders ? `${orders} ${orders === 1 ? "order" : "orders"}` : null,
-    health.calibration && health.calibration !== "none" ? `calibration ${health.calibration}` : "uncalibrated",
+    health.calibration && health.calibration !== "none"
+      ? `calibration ${health.calibration}`
+      : "uncalibrated",
     `${health.dtype} on ${health.device}`,
-  ].filter(Boolean).join(" · ");
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 async function needsKey(key) {

@@ -62,7 +62,7 @@ export function parse(text) {
     if (char === "{") {
       const map = new Map();
       members("}", () => {
-        if (text[at] !== '"') fail('expected a name in double quotes');
+        if (text[at] !== '"') fail("expected a name in double quotes");
         const start = at;
         const key = string();
         if (map.has(key)) fail(`"${key}" is there twice`, start);

@@ -17,16 +17,20 @@ export function fromReply(status, body, retryAfter) {
   if (status === 403) return { ...say("This API key may not do that"), key: true };
   if (status === 404) return say("There is no such address on this server");
   if (status === 408) return say("The request arrived too slowly");
-  if (status === 413) return say("Too long", ". Nothing is ever cut off; shorten the state or send it in parts.");
+  if (status === 413)
+    return say("Too long", ". Nothing is ever cut off; shorten the state or send it in parts.");
   if (status === 422) return say("The request cannot be answered as it stands");
   if (status === 429) return say("The server is busy", `.${wait}`);
-  if (status === 503) return { ...say("Not available right now", `.${retryAfter ? wait : ""}`), retry: Boolean(retryAfter) };
+  if (status === 503)
+    return { ...say("Not available right now", `.${retryAfter ? wait : ""}`), retry: Boolean(retryAfter) };
   if (status >= 500) return say("The server failed", ". Its log has the details.");
   return say(`The server answered ${status}`);
 }
 
 const keyText = (text) =>
-  text.startsWith("No API key") ? "Enter a key at the top of the page and run again." : `${upper(text)}. Check the key at the top of the page.`;
+  text.startsWith("No API key")
+    ? "Enter a key at the top of the page and run again."
+    : `${upper(text)}. Check the key at the top of the page.`;
 
 // Message and path of an error body: detail[] with loc and msg, detail.message, or plain text.
 function told(body) {

@@ -33,7 +33,8 @@ export const emptyModel = () => ({ state: field(), questions: [], permutations: 
 export function toRequest(model) {
   const request = new Map([["model", model.rest.get("model") ?? "jev-latest"]]);
   request.set("state", valueOf(model.state, "The state", "state") ?? "");
-  if (!model.questions.length) throw new FormError("There is no question yet. Add one below the state.", "state");
+  if (!model.questions.length)
+    throw new FormError("There is no question yet. Add one below the state.", "state");
   const questions = new Map();
   model.questions.forEach((each, index) => {
     const id = each.id;
@@ -53,7 +54,10 @@ function questionValue(each, index) {
   if (asked !== null) value.set("instructions", asked);
   if (each.type === "noul") {
     const criteria = new Map();
-    for (const [key, side] of [["true", each.yes], ["false", each.no]]) {
+    for (const [key, side] of [
+      ["true", each.yes],
+      ["false", each.no],
+    ]) {
       const text = valueOf(side, `The meaning of ${key}`, index);
       if (text !== null) criteria.set(key, text);
     }
@@ -130,7 +134,10 @@ export function toModel(request) {
     model.questions.push(each);
   }
   const permutations = request.get("permutations") ?? null;
-  shown(permutations === null || (permutations instanceof Num && /^[1-8]$/.test(permutations.raw)), "permutations is not 1 to 8");
+  shown(
+    permutations === null || (permutations instanceof Num && /^[1-8]$/.test(permutations.raw)),
+    "permutations is not 1 to 8",
+  );
   model.permutations = permutations === null ? null : Number(permutations.raw);
   for (const [key, value] of request) {
     if (!["state", "questions", "permutations"].includes(key)) model.rest.set(key, value);
@@ -140,6 +147,9 @@ export function toModel(request) {
 
 function fieldOf(value, shown, where) {
   if (typeof value === "string") return field(value);
-  shown(value instanceof Map || Array.isArray(value), `${where} holds a number, true or false where text belongs`);
+  shown(
+    value instanceof Map || Array.isArray(value),
+    `${where} holds a number, true or false where text belongs`,
+  );
   return field(stringify(value), true);
 }

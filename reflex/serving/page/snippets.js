@@ -14,7 +14,10 @@ export const NOTES = {
 // Raises Error for what is not a request yet.
 export function snippet(language, request, origin) {
   const questions = request.get("questions");
-  const whole = request.has("state") && questions instanceof Map && [...questions.values()].every((each) => each instanceof Map);
+  const whole =
+    request.has("state") &&
+    questions instanceof Map &&
+    [...questions.values()].every((each) => each instanceof Map);
   if (!whole) throw new Error("This is not a whole request yet: it needs a state and questions.");
   return { curl, python, typescript }[language](request, origin);
 }
@@ -40,7 +43,9 @@ function python(request, origin) {
   const asked = questions.map(([id, each]) => {
     if (!classOf(each)) return `            ${text(id)}: ${literal(each, "            ")},`;
     const given = [...each].filter(([key]) => key !== "type");
-    const inner = given.map(([key, value]) => `                ${key}=${literal(value, "                ")},`);
+    const inner = given.map(
+      ([key, value]) => `                ${key}=${literal(value, "                ")},`,
+    );
     return `            ${text(id)}: ${classOf(each)}(\n${inner.join("\n")}\n            ),`;
   });
   const lines = [
@@ -67,13 +72,24 @@ function python(request, origin) {
 }
 
 // The SDK's class of a question, where it has one that takes all its fields.
-const classOf = (each) => ([...each.keys()].every((key) => ["type", "instructions", "criteria"].includes(key)) ? CLASSES[each.get("type")] : undefined);
+const classOf = (each) =>
+  [...each.keys()].every((key) => ["type", "instructions", "criteria"].includes(key))
+    ? CLASSES[each.get("type")]
+    : undefined;
 
 // JSON's texts are Python's too; its words are not.
-const text = (value) => JSON.stringify(value).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029").replaceAll("\x7f", "\\x7f");
+const text = (value) =>
+  JSON.stringify(value)
+    .replaceAll("\u2028", "\\u2028")
+    .replaceAll("\u2029", "\\u2029")
+    .replaceAll("\x7f", "\\x7f");
 
 function literal(value, indent) {
-  const word = new Map([[null, "None"], [true, "True"], [false, "False"]]).get(value);
+  const word = new Map([
+    [null, "None"],
+    [true, "True"],
+    [false, "False"],
+  ]).get(value);
   if (word) return word;
   if (typeof value === "string") return text(value);
   if (value instanceof Num) return value.raw;
