@@ -45,6 +45,11 @@ def test_orders_are_drawn_as_documented() -> None:
     assert orders == ((0, 1, 2, 3, 4), tuple(order))
 
 
+def test_lone_surrogates_have_orders_too() -> None:
+    odd = Choice(instructions="\ud800", criteria={"a\udfff": None, "b": None, "c": None})
+    assert len(option_orders(OrdersConfig(permutations=3), odd)) == 3
+
+
 def test_two_options_swap_and_noul_has_at_most_two_orders() -> None:
     assert option_orders(OrdersConfig(permutations=2), choice(2)) == ((0, 1), (1, 0))
     noul = Noul(instructions="?")

@@ -6,6 +6,7 @@ question must not move its answer (docs/decisions/040-orders-by-content.md).
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from dataclasses import dataclass
@@ -57,7 +58,9 @@ def option_orders(
         return (identity,) if n == 1 else (identity, identity[::-1])
     if isinstance(question, Noul):
         wanted = min(wanted, 2)
-    return _shuffles(identity, wanted, random.Random(f"{config.seed}:{question.model_dump_json()}"))
+    # Escaped JSON: lone surrogates are legal in a question and cannot be encoded as they are.
+    asked = json.dumps(question.model_dump(), separators=(",", ":"))
+    return _shuffles(identity, wanted, random.Random(f"{config.seed}:{asked}"))
 
 
 def _shuffles(
