@@ -133,7 +133,7 @@ def identity(tasks: Path) -> Iterator[Any]:
             given = [*SMALL, *words]
         cfg = compose("config", given, return_hydra_config=True)
         HydraConfig.instance().set_config(cfg)
-        cell = OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"])
+        cell = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
         shrink(cell)
         return Evaluate().prepare(cell)[1].hash
 

@@ -208,6 +208,23 @@ def test_less_than_the_experiments_own_sweep_is_marked_partial(
     assert [(who.name, who.limited) for who in found] == [(f"orders={n}", False) for n in names]
 
 
+def test_two_experiments_of_one_command_have_a_group_and_a_page_each(
+    words: list[str], tmp_runs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "experiment").mkdir()
+    for name, orders in (("first", 1), ("second", 2)):
+        text = f"# @package _global_\norders: {{permutations: {orders}}}\n"
+        (tmp_path / "experiment" / f"{name}.yaml").write_text(text)
+    small = ["--config-dir", str(tmp_path), *without_wandb(words[2:])]
+    ended = cli.run("-m", *small, "experiment=first,second")
+    assert ended.status == 0, ended.err
+    groups = {cell.record.experiment: cell.record.group for cell in find_records(tmp_runs).found}
+    assert set(groups) == {"first", "second"}
+    assert all(group.startswith(f"{name}-") for name, group in groups.items())
+    pages = [line for line in ended.out.splitlines() if line.startswith("page: ")]
+    assert [Path(page).name for page in pages] == ["first.md", "second.md"]
+
+
 def test_the_group_is_the_same_when_a_sweep_is_started_again() -> None:
     def group(*overrides: str) -> str:
         return Sweep(("orders",), overrides, (), "order_averaging").group
@@ -260,9 +277,9 @@ def test_a_failed_cell_is_recorded_shown_and_tried_again(
 def test_a_cell_that_fails_before_it_is_identified_is_recorded_and_forgotten_when_it_works(
     words: list[str], tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reflex.tasks import evaluate
+    from reflex.tasks import facts
 
-    real = evaluate.load_suite
+    real = facts.load_suite
     errors: list[Exception] = [DataError("tasks.jsonl:3: torn"), KeyError("surprise")]
 
     def first_fails(cfg: Any) -> Any:
@@ -272,7 +289,7 @@ def test_a_cell_that_fails_before_it_is_identified_is_recorded_and_forgotten_whe
 
     small = [*without_wandb(words[2:]), "-m", "orders=one,two"]
     with monkeypatch.context() as patch:
-        patch.setattr(evaluate, "load_suite", first_fails)
+        patch.setattr("reflex.tasks.evaluate.load_suite", first_fails)
         torn = cli.run(*small)
         fault = cli.run(*small)
     assert (torn.status, fault.status) == (1, 1)

@@ -145,7 +145,7 @@ def _why_partial(sweep: Sweep) -> str:
     if any(record.debug for record in records):
         return "A debug run: it shows that the machinery works and nothing about the hypothesis."
     if any(record.limited for record in records):
-        return "A limited run: it read only part of the data."
+        return "A limited run: only part of the data, or of the experiment's cells."
     return "A run of its own, outside an experiment."
 
 

@@ -57,8 +57,12 @@ class Sweep:
 
     @property
     def group(self) -> str:
+        return self.group_of(self.experiment)
+
+    def group_of(self, experiment: str | None) -> str:
+        """The group of its cells of `experiment` (`-m experiment=a,b` has one group for each)."""
         kept = sorted(o for o in self.overrides if not _apart(o))
-        return f"{self.experiment or 'sweep'}-{digest(kept)[:10]}"
+        return f"{experiment or 'sweep'}-{digest(kept)[:10]}"
 
     def to_env(self) -> None:
         os.environ[SWEEP] = json.dumps(asdict(self))
@@ -128,7 +132,11 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
         hash=cell,
         experiment=experiment,
         task=config["task"]["name"],
-        group=sweep.group if sweep else f"{experiment or config['task']['name']}-{cell[:10]}",
+        group=(
+            sweep.group_of(experiment)
+            if sweep
+            else f"{experiment or config['task']['name']}-{cell[:10]}"
+        ),
         name=",".join(swept) or axes["backbone"] or config["model"]["name"],
         axes=axes,
         config=config,

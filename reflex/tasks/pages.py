@@ -34,7 +34,8 @@ class PageCallback(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         sweep = Sweep.from_env()
         if sweep is not None:
-            outcome.close(config, sweep.group)
+            for group in dict.fromkeys(outcome.cells.values()) or [sweep.group]:
+                outcome.close(config, group)
         Sweep.forget()
 
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
