@@ -21,7 +21,7 @@ class ItemProgress(pl.Callback):
         self.every_s = every_s
         self.progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]:.1f} items/s"),
             TimeRemainingColumn(),
