@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 if TYPE_CHECKING:
-    from reflex.model import Prepared, DecisionModel
+    from reflex.model import DecisionModel, Prepared
 
 LIMITS = {"float32": ("max_abs_logit_diff", 1e-4)}
 """bfloat16 and float16 are compared in probability: 2e-2."""
