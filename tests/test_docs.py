@@ -101,6 +101,11 @@ def test_every_command_in_the_readme_is_of_a_tested_kind(command: str) -> None:
             key, _, value = word.partition("=")
             assert key in {"experiment", "target"}
             assert key != "experiment" or (REPO / f"conf/experiment/{value}.yaml").is_file()
+    elif words[:3] == ["python", "-m", "reflex.serve"]:
+        from reflex.serving.source import resolve
+
+        cfg, _ = resolve(words[3:])
+        assert cfg.backbone.name == "smollm2_135m"
     else:
         assert run_arguments(command) is not None, f"{command}: no test knows this command"
 
