@@ -400,7 +400,9 @@ def test_other_statuses_in_the_contract_shape(url: str, locked: str) -> None:
 
 
 def test_models_health_and_index(url: str) -> None:
-    (model,) = get(url, "/v1/models")[1]["models"]
+    _, listed, headers = get(url, "/v1/models")
+    (model,) = listed["models"]
+    assert headers["x-typesafe-request-id"]
     assert set(model) == {"name", "description", "release_date"}
     health = get(url, "/health")[1]
     assert health["status"] == "ready"

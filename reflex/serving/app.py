@@ -16,7 +16,7 @@ from reflex.serving import page as playground
 from reflex.serving.auth import Keys
 from reflex.serving.config import ServeConfig
 from reflex.serving.engine import Engine
-from reflex.serving.exchange import Exchange
+from reflex.serving.exchange import Exchange, request_id
 from reflex.serving.metrics import Metrics
 from reflex.serving.replies import KINDS, error_reply, json_reply
 from reflex.serving.schema import openapi
@@ -68,7 +68,8 @@ def create_app(
 
     async def models(request: Request) -> Response:
         keys.check(request.headers.get("authorization"))
-        return json_reply({"models": [model_entry(engine)]})
+        headers = {"x-typesafe-request-id": request_id(request)}
+        return json_reply({"models": [model_entry(engine)]}, headers=headers)
 
     async def health(request: Request) -> Response:
         return json_reply(engine.facts(), 503 if engine.status == "failed" else 200)
@@ -131,7 +132,9 @@ def model_entry(engine: Engine) -> dict[str, str]:
 
 
 async def _on_reflex_error(request: Request, error: Exception) -> Response:
-    return error_reply(error)
+    reply = error_reply(error)
+    reply.headers["x-typesafe-request-id"] = request_id(request)
+    return reply
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:

@@ -136,8 +136,11 @@ class Engine:
     def _warm_up(self, decider: Decider) -> None:
         """A few requests of different shapes, so that the first client does not pay for first times."""
         for raw in WARM_UP:
-            ticket = self.submit(self.prepare(parse_request(raw)), time.monotonic() + 3600)
-            ticket.future.result()
+            try:
+                ticket = self.submit(self.prepare(parse_request(raw)), time.monotonic() + 3600)
+                ticket.future.result()
+            except ReflexError as error:  # a short context, a readout for one type only
+                log.info("warm-up: %s", error)
         cache = decider.model.engine.cache
         cache.clear()
         cache.hits = cache.misses = 0

@@ -39,6 +39,9 @@ log = logging.getLogger("reflex.serving.access")
 INLINE_BYTES = 4096
 """Bodies up to here are parsed and tokenised on the event loop: cheaper than a thread switch."""
 
+HELD_BODIES = 32
+"""Announced bytes of all bodies at once, in units of the largest allowed body; above → 429."""
+
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 T = TypeVar("T")
 
@@ -81,12 +84,16 @@ class Exchange:
         self.metrics = metrics
         self.max_bytes = int(config.max_body_mb * (1 << 20))
         self.arriving = 0
+        self.announced = 0
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="prepare")
 
     async def handle(self, http: HttpRequest, door: Door) -> HttpResponse:
         """Reply to one POST; never raises."""
         told = Told(request_id(http), http.url.path)
+        length = http.headers.get("content-length", "")
+        size = min(int(length), self.max_bytes) if length.isdigit() else 0
         self.arriving += 1
+        self.announced += size
         try:
             reply = await self._answer(http, door, told)
         except (Left, ClientDisconnect):
@@ -100,13 +107,15 @@ class Exchange:
                 log.error("internal error", exc_info=error, extra={"id": told.id})
         finally:
             self.arriving -= 1
+            self.announced -= size
         return self._finish(reply, told)
 
     async def _answer(self, http: HttpRequest, door: Door, told: Told) -> HttpResponse:
         deadline = time.monotonic() + self.config.timeout_s
         told.fields["key"] = self.keys.check(http.headers.get("authorization"))
         self.engine.check_ready()
-        if self.arriving > 2 * self.config.max_queue:
+        held = self.announced > HELD_BODIES * self.max_bytes
+        if held or self.arriving > 2 * self.config.max_queue:
             raise OverloadedError("too many requests at once; try again later", retry_after=1.0)
         raw = await read_body(http, self.max_bytes, self.config.body_timeout_s)
         told.phases["read"] = told.elapsed
