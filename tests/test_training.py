@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from reflex.training.checkpoint import checkpoints, load_newest, save_checkpoint
 from reflex.training.config import TrainConfig
 from reflex.training.lora_config import LoraConfig
 from reflex.training.loss_config import LossConfig
-from reflex.training.module import TrainingModule, prepare_rows, prepare, rate, trainable
+from reflex.training.module import TrainingModule, prepare, prepare_rows, rate, trainable
 from tests.test_pointer import pointer_model
 
 
@@ -389,3 +391,76 @@ def test_saved_adapter_and_heads_answer_what_training_answered(tmp_path: Path, p
             found = served([request_of(row)]).scores[0]
             for name in row.questions:
                 assert torch.allclose(trained[name].scores[0], found[name].scores[0], atol=2e-5)
+
+
+# -- whole commands --------------------------------------------------------------------------------
+
+TINY = (
+    *("experiment=embedded_release", "backbone=tiny_llama", "device.dtype=float32", "tracker=none"),
+    *("mixture.rows=100", "train.max_tokens=12000", "train.log_steps=1", "train.name=null"),
+)
+
+
+def command(runs: Path, data: Path, *arguments: str) -> str:
+    environment = {**os.environ, "REFLEX_RUNS": str(runs), "REFLEX_DATA": str(data)}
+    done = subprocess.run(
+        [sys.executable, "-m", "reflex.run", *TINY, *arguments],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def logged(folder: Path) -> list[float]:
+    lines = (folder / "log.jsonl").read_text().splitlines()
+    return [json.loads(line)["loss"] for line in lines]
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_loss_of_one(tmp_path: Path, data_root: Path):
+    command(tmp_path, data_root, "train.name=one")
+    command(tmp_path, data_root, "train.name=two", "trainer=ddp")
+    one, two = logged(tmp_path / "one"), logged(tmp_path / "two")
+    assert len(one) >= 5
+    assert two == pytest.approx(one, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_training_evaluation_and_release_by_command(tmp_path: Path, data_root: Path):
+    """Trained, evaluated with its calibration, released, moved, loaded; a tampered file is refused."""
+    import shutil
+
+    import reflex
+    from reflex.errors import RecordError
+
+    command(tmp_path, data_root, "train.name=tiny")
+    assert "already trained" in command(tmp_path, data_root, "train.name=tiny")
+    trained = tmp_path / "tiny"
+    told = command(
+        tmp_path, data_root, "task=evaluate", f"backbone.adapter={trained / 'adapter'}",
+        f"readout.pointer.weights={trained / 'heads.safetensors'}", "benchmark=held_out",
+        "benchmark.sources=[emotion,sst5,mrpc]", "benchmark.per_source=25",
+        "calibration=transfer", "calibration.min_rows=20",
+    )  # fmt: skip
+    assert "page: " in told
+    (record,) = tmp_path.glob("*/record.json")
+    out = tmp_path / "out" / "tiny"
+    told = command(
+        tmp_path, data_root, "task=release", f"task.run_id={record.parent.name}", f"task.out={out}",
+    )  # fmt: skip
+    assert f"release: {out}" in told
+    card = (out / "README.md").read_text()
+    assert "| emotion |" in card
+    assert "overlapping" in card
+    moved = tmp_path / "moved"
+    out.rename(moved)
+    request = {"state": "I love it", "questions": {"q": {"type": "noul", "instructions": "Glad?"}}}
+    before = reflex.load(str(record.parent)).answer(request)
+    shutil.rmtree(trained)
+    assert reflex.load(str(moved)).answer(request) == before
+    heads = moved / "heads.safetensors"
+    data = bytearray(heads.read_bytes())
+    data[-1] ^= 1
+    heads.write_bytes(data)
+    with pytest.raises(RecordError, match=r"heads\.safetensors: not the file that was released"):
+        reflex.load(str(moved))

@@ -46,7 +46,12 @@ class Train:
 
     def run(self, cfg: DictConfig) -> int:
         """Train, or continue, or report that it is done. Raises ReflexError for what a user can mend."""
+        from reflex.training.processes import is_child
+
         folder, identity = run_folder(cfg)
+        if is_child():  # of trainer=ddp: the first process keeps the folder
+            fit(build_training(cfg, folder), cfg, folder)
+            return 0
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / ".lock"):
             config = train_config(cfg)
@@ -127,7 +132,7 @@ def build_training(cfg: DictConfig, folder: Path) -> TrainingModule:
 
     from reflex.build import build_model
     from reflex.training.batches import plan_steps
-    from reflex.training.module import TrainingModule, prepare_rows, prepare
+    from reflex.training.module import TrainingModule, prepare, prepare_rows
 
     config = train_config(cfg)
     rows = training_rows(cfg, folder)

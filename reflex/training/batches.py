@@ -48,19 +48,19 @@ def plan_steps(
                 order = order[: max(1, place)]
                 break
     if bucket_steps is None:
-        steps = _fill(order, tokens, step_tokens)
+        steps = fill(order, tokens, step_tokens)
     else:
         steps = []
-        for window in _fill(order, tokens, step_tokens * bucket_steps):
-            parts = _fill(sorted(window, key=lambda i: (tokens[i], i)), tokens, step_tokens)
+        for window in fill(order, tokens, step_tokens * bucket_steps):
+            parts = fill(sorted(window, key=lambda i: (tokens[i], i)), tokens, step_tokens)
             steps += hash_order(parts, lambda part: str(part[0]), "bucket")
     return Plan(
-        tuple(tuple(tuple(micro) for micro in _fill(step, tokens, micro_tokens)) for step in steps),
+        tuple(tuple(tuple(micro) for micro in fill(step, tokens, micro_tokens)) for step in steps),
         tuple(tokens),
     )
 
 
-def _fill(order: Sequence[int], tokens: Sequence[int], budget: int) -> list[list[int]]:
+def fill(order: Sequence[int], tokens: Sequence[int], budget: int) -> list[list[int]]:
     parts: list[list[int]] = []
     filled = 0
     for index in order:

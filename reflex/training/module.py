@@ -11,11 +11,12 @@ import torch
 
 from reflex.data.rows import Row, rows_sha256
 from reflex.errors import TrainingError
-from reflex.model import Prepared, DecisionModel
-from reflex.training.batches import Plan, request_of
+from reflex.model import DecisionModel, Prepared
+from reflex.training.batches import Plan, fill, request_of
 from reflex.training.config import TrainConfig
 from reflex.training.lora import add_lora, lora_layers, merge_all
 from reflex.training.losses import question_losses
+from reflex.training.processes import local_gradients, process, sum_over_processes
 
 
 def prepare(model: DecisionModel, config: TrainConfig, seed: int) -> None:
@@ -104,19 +105,27 @@ class TrainingModule(lightning.LightningModule):
     # -- the loss ------------------------------------------------------------------------------
 
     def accumulate(self, micros: Sequence[Sequence[int]]) -> float:
-        """Gradients of the step's mean loss; returns that loss."""
+        """Gradients of the step's mean loss; returns that loss. Several processes share the rows."""
         questions = sum(len(self.rows[i].questions) for micro in micros for i in micro)
         total = 0.0
-        for micro in micros:
-            losses = self.losses(micro)
-            loss = losses.sum() / questions
-            value = float(loss.detach())
-            if not math.isfinite(value):
-                names = ", ".join(self.rows[i].id for i in micro)
-                raise TrainingError(f"step {self.step}: the loss is {value}; rows: {names}")
-            self.manual_backward(loss)
-            total += value
-        return total
+        with local_gradients(self):
+            for micro in self._own_share(micros):
+                losses = self.losses(micro)
+                loss = losses.sum() / questions
+                value = float(loss.detach())
+                if not math.isfinite(value):
+                    names = ", ".join(self.rows[i].id for i in micro)
+                    raise TrainingError(f"step {self.step}: the loss is {value}; rows: {names}")
+                self.manual_backward(loss)
+                total += value
+        return sum_over_processes(trainable(self).values(), total)
+
+    def _own_share(self, micros: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        rank, world = process()
+        if world == 1:
+            return micros
+        own = [i for micro in micros for i in micro][rank::world]
+        return fill(own, self.plan.tokens, self.config.micro_tokens)
 
     def losses(self, indices: Sequence[int]) -> torch.Tensor:
         """One loss per question of these rows, in order."""
@@ -189,4 +198,4 @@ def prepare_rows(model: DecisionModel, rows: Sequence[Row]) -> list[Prepared]:
     return [model.prepare(request_of(row)) for row in rows]
 
 
-__all__ = ["TrainingModule", "prepare_rows", "lora_layers", "prepare", "rate", "trainable"]
+__all__ = ["TrainingModule", "lora_layers", "prepare", "prepare_rows", "rate", "trainable"]

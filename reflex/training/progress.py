@@ -42,7 +42,7 @@ class Progress(lightning.Callback):
         self.losses.append(pl_module.last["loss"])
         self.tokens += sum(plan.tokens[i] for micro in plan.steps[batch] for i in micro)
         done, total = pl_module.step, len(plan.steps)
-        if done % self.every and done != total:
+        if (done % self.every and done != total) or not trainer.is_global_zero:
             return
         now = time.perf_counter()
         speed = self.tokens / max(1e-9, now - self.clock)
