@@ -40,6 +40,8 @@ BATCH_SIZES = (1, 2, 4, 8, 16, 32)
 PROBE_ITEMS = 32
 """Items on which the harness's best batch size is chosen."""
 
+WARM_UP_ITEMS = 8
+
 
 @dataclass(frozen=True)
 class Item:
@@ -152,14 +154,14 @@ class Ours:
             gold=keys.index(max(label, key=lambda key: label[key])),
         )
 
-    def score(self) -> dict[str, list[float]]:
+    def score(self, limit: int | None = None) -> dict[str, list[float]]:
         """Item id → probabilities in the order of its letters."""
         from reflex.evaluation.suite import run_suite
 
         self.decider.model.engine.cache.clear()
-        frame = run_suite(self.decider, self.rows, self.batch_tokens).predictions
+        frame = run_suite(self.decider, self.rows[:limit], self.batch_tokens).predictions
         found = {}
-        for item, row in zip(self.items, frame.to_dict("records"), strict=True):
+        for item, row in zip(self.items[:limit], frame.to_dict("records"), strict=True):
             named = dict(zip(row["keys"], row["probabilities"], strict=True))
             found[item.id] = [named[key] for key in item.keys]
         return found
@@ -206,13 +208,14 @@ class Theirs:
     def best_batch_size(self) -> int:
         """The fastest of `BATCH_SIZES` on the first items."""
         seconds = {}
+        n = len({instance.doc["id"] for instance in self.requests(PROBE_ITEMS)})
         for size in BATCH_SIZES:
             self.batch_size = size
             start = time.perf_counter()
             self.score(PROBE_ITEMS)
             seconds[size] = time.perf_counter() - start
-        told = ", ".join(f"{size}: {PROBE_ITEMS / each:.1f}" for size, each in seconds.items())
-        print(f"  their batch sizes, items/s on {PROBE_ITEMS} items ({self.dtype}): {told}")
+        told = ", ".join(f"{size}: {n / each:.2f}" for size, each in seconds.items())
+        print(f"  their batch sizes, items/s on {n} items ({self.dtype}): {told}")
         return min(seconds, key=lambda size: seconds[size])
 
     def tokens(self, item: Item) -> tuple[int, ...]:
@@ -258,15 +261,16 @@ def differences(
     return not differing
 
 
-def measure(sides: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Median seconds of each side, in turn, after a round that is not counted."""
+def measure(sides: dict[str, Callable[..., Any]], repeats: int) -> dict[str, float]:
+    """Median seconds of each side, in turn, after a few items that are not counted."""
+    for score in sides.values():
+        score(WARM_UP_ITEMS)
     seconds: dict[str, list[float]] = {name: [] for name in sides}
-    for number in range(repeats + 1):
+    for _ in range(repeats):
         for name, score in sides.items():
             start = time.perf_counter()
             score()
-            if number:
-                seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(time.perf_counter() - start)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 import reflex
 from reflex.contract import ChoiceAnswer, NoulAnswer, ScoreAnswer, parse_question
-from reflex.errors import ConfigError, RemoteError
+from reflex.errors import ConfigError, RecordError, RemoteError
 from reflex.remote.answers import probabilities_of
 from reflex.remote.health import served
 from reflex.remote.kept import ANSWERS, Kept
 from reflex.remote.remote import RemoteModel
+from reflex.serving.source import locate
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import read_record
 from tests import cli
@@ -369,6 +370,22 @@ def test_what_needs_the_model_itself_says_so(fake: FakeServer, tmp_runs: Path) -
     ended = cli.run("model=remote", f"model.base_url={fake.url}", "task=equivalence")
     assert ended.status == 1
     assert "model=remote: this needs the model itself" in ended.err
+
+
+def test_a_remote_run_is_loaded_as_one_and_never_served_or_calibrated_here(
+    fake: FakeServer, tmp_runs: Path, tasks: Path
+) -> None:
+    assert ask(fake.url, tasks).status == 0
+    run = only_run(tmp_runs)
+    answered = reflex.load(run).answer({"state": "x", "questions": {"q": NOUL.model_dump()}})
+    assert (
+        answered.answers["q"].model_dump()["noul"] == distribution("x", ["true", "false"])["true"]
+    )
+    with pytest.raises(RecordError, match="no model here to serve"):
+        locate(str(run))
+    ended = cli.run("task=calibrate", f"task.from_run={run}", "calibration=global")
+    assert ended.status == 1
+    assert f"its answers came from {fake.url}" in ended.err
 
 
 def test_a_loading_server_is_waited_for(fake: FakeServer) -> None:

@@ -83,6 +83,11 @@ def locate(run: str, overrides: Sequence[str] = ()) -> tuple[RunRecord, Path, di
     record = read_record(folder)
     if record.status != "finished":
         raise RecordError(f"run {run}: it failed ({record.error}); only finished runs are served")
+    if record.served is not None:
+        raise RecordError(
+            f"run {run}: its answers came from {record.served['base_url']} (model=remote); there is no "
+            "model here to serve"
+        )
     return record, folder, hashes
 
 

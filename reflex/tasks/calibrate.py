@@ -50,6 +50,11 @@ class Calibrate:
             )
         folder = self._folder(cfg)
         record = read_record(folder)
+        if record.served is not None:
+            raise CalibrationError(
+                f"run {folder.name}: its answers came from {record.served['base_url']} (model=remote); "
+                "calibrate the run that is served there"
+            )
         fit_rows, measured = run_frames(folder)
         if not len(fit_rows):
             splits = ", ".join(sorted(set(measured["split"])))

@@ -164,6 +164,10 @@ def finished(folder: Path) -> RunRecord:
     record = read_record(folder)
     if record.status != "finished":
         raise RecordError(f"{folder}: it failed ({record.error}); only finished runs are stable")
+    if record.served is not None:
+        raise RecordError(
+            f"{folder}: its answers came from a server (model=remote); gate the run behind it"
+        )
     return record
 
 

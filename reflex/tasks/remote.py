@@ -52,6 +52,7 @@ def remote_identity(cfg: DictConfig, suite: Suite) -> RunIdentity:
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     # What this configuration says of these is not what answered.
     own = OmegaConf.create({**plain, **dict.fromkeys(OF_THE_SERVER)})
+    del own["forward"]  # no group: left out, since it cannot be null
     found = run_identity(
         own,
         {
