@@ -28,7 +28,7 @@ from tests.serving import (
 )
 
 TINY = ("backbone=tiny_llama", "device.dtype=float32")
-QUESTIONS = {f"q{i}": {"type": "noul", "instructions": f"Is it about {i}?"} for i in range(200)}
+QUESTIONS = {f"q{i}": {"type": "noul", "instructions": f"Is it about {i}?"} for i in range(100)}
 
 
 def test_one_process_from_start_to_sigterm(tmp_path: Path) -> None:
