@@ -127,8 +127,8 @@ class Source:
             from datasets import load_dataset  # type: ignore[import-not-found]
         except ImportError:
             raise DataError(
-                f"source {self.name}: no file below {root}; set REFLEX_DATA, or pip install datasets "
-                f"to read {self.hub[0].path} from the hub"
+                f"source {self.name}: no file below {root}; set REFLEX_DATA, or install "
+                f"reflex-systemone[hub] to read {self.hub[0].path} from the hub"
             ) from None
         for each in self.hub:
             role = {"test": "report", "validation": "fit"}.get(each.split, "hash")
