@@ -242,7 +242,7 @@ def test_slices_together_are_the_whole() -> None:
     assert len({each.state_key for each in slices}) == 1
     merged: dict[str, Any] = {}
     for each in slices:
-        merged |= decider.decide([each.compiled])[0]  # type: ignore[list-item]
+        merged |= decider.decide([each.compiled])[0]
     assert list(merged) == list(questions)
     whole = decider.decide([request])[0]
     for name, decision in whole.items():

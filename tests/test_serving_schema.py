@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import schemathesis
@@ -16,7 +17,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from tests.serving import NOUL, get, post, serving, tiny_decider
 
 KEY = "fuzz-key"
-UNSAYABLE = {"/v1/decisions": [positive_data_acceptance]}
+UNSAYABLE: dict[str, list[Any]] = {"/v1/decisions": [positive_data_acceptance]}
 """JSON Schema cannot say that choices are unique by value and that a tool output needs its call."""
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from reflex.contract import Request, Response
 from reflex.serving.config import ServeConfig
-from reflex.serving.decisions import DecisionsRequest
+from reflex.serving.decisions_shape import DecisionsRequest
 
 REF = "#/components/schemas/{model}"
 
