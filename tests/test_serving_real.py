@@ -37,7 +37,9 @@ def workload() -> list[dict[str, Any]]:
     for i in range(16):
         questions = {"n": {**NOUL, "instructions": f"Is {i} mentioned?"}, "c": CHOICE, "s": SCORE}
         chosen = dict(list(questions.items())[: 1 + i % 3])
-        found.append({"state": long if i % 2 else f"Case {i}: the lamp broke.", "questions": chosen})
+        found.append(
+            {"state": long if i % 2 else f"Case {i}: the lamp broke.", "questions": chosen}
+        )
     return found
 
 
@@ -79,4 +81,6 @@ def test_a_state_survives_a_restart(tmp_path: Path) -> None:
             answers.append(numbers(reply["answers"]))
             assert server.terminate() == 0
     assert answers[1] == pytest.approx(answers[0], abs=1e-6)
-    assert seconds[1] < 0.6 * seconds[0]  # the bench measures; a shared machine is allowed some noise
+    assert (
+        seconds[1] < 0.6 * seconds[0]
+    )  # the bench measures; a shared machine is allowed some noise

@@ -59,7 +59,5 @@ def test_http_answers_are_the_runs_predictions(tmp_path: Path, tmp_runs: Path) -
                 ]
                 measured = dict(zip(own["keys"].iloc[0], own["probabilities"].iloc[0], strict=True))
                 served = numbers({question_id: answer})
-                wanted = (
-                    [measured["true"]] if answer["type"] == "noul" else list(measured.values())
-                )
+                wanted = [measured["true"]] if answer["type"] == "noul" else list(measured.values())
                 assert served == pytest.approx(wanted, abs=1e-5), (row["id"], question_id)
