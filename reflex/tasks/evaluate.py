@@ -36,11 +36,11 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Evaluate:
-    """`batch_tokens`: unique tokens of the requests that go through one forward."""
+    """`batch_tokens`: unique tokens of the requests that go through one forward; null suits the device."""
 
     _target_: str = "reflex.tasks.evaluate.Evaluate"
     name: str = "evaluate"
-    batch_tokens: int = 8192
+    batch_tokens: int | None = None
 
     def run(self, cfg: DictConfig) -> int:
         """Run the cell unless its record is already there. Returns 1 if the cell failed.

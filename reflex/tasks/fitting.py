@@ -165,7 +165,7 @@ def summary(found: Calibration) -> dict[str, Any]:
 
 
 def read_content_free(
-    calibration: Any, decider: Decider, rows: Sequence[Row], batch_tokens: int
+    calibration: Any, decider: Decider, rows: Sequence[Row], batch_tokens: int | None
 ) -> pd.DataFrame:
     """Predictions of the suite's questions over states that say nothing, in six orders of sorted options.
 

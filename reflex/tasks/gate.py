@@ -60,7 +60,7 @@ class Gate:
 
     _target_: str = "reflex.tasks.gate.Gate"
     name: str = "gate"
-    batch_tokens: int = 8192
+    batch_tokens: int | None = None
 
     def run(self, cfg: DictConfig) -> int:
         """Prints each check and the verdict. Raises ConfigError, RecordError, BackboneError, DataError."""
