@@ -28,7 +28,7 @@ class ForwardConfig:
     row_tokens: int = 320
     tree_row_tokens: int = 512
     max_mask: int = 1 << 25
-    crossover_tokens: int = 96
+    crossover_tokens: int = 48
     reuse_tokens: int = 0
     state_cache_mb: int = 512
 
