@@ -48,6 +48,7 @@ def test_bfloat16_is_judged_in_probability(tmp_runs: Path) -> None:
     assert "max_abs_logit_diff" not in ended.out
 
 
+@pytest.mark.slow
 def test_a_difference_above_the_limit_fails_the_command(
     tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

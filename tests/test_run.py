@@ -414,6 +414,7 @@ def test_wandb_that_fails_costs_no_result(
     assert "the record is complete without it" in ended.err
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_record_and_says_how_to_go_on(tasks: Path, tmp_runs: Path) -> None:
     ready = tmp_runs / ".ready"
     slow = (
@@ -437,6 +438,7 @@ def test_ctrl_c_leaves_no_record_and_says_how_to_go_on(tasks: Path, tmp_runs: Pa
     assert not list(tmp_runs.glob("*/record.json"))
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_cell_run_it_once(tasks: Path, tmp_runs: Path) -> None:
     both = [cli.start(*SMALL, f"benchmark.path={tasks}") for _ in range(2)]
     ended = [process.communicate(timeout=120) for process in both]

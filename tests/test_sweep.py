@@ -141,6 +141,7 @@ def test_a_cell_of_the_sweep_equals_the_same_cell_alone(
     assert read_record(folder).experiment == "order_averaging"
 
 
+@pytest.mark.slow
 def test_a_cell_that_is_there_joins_the_sweeps_that_need_it(
     words: list[str], tmp_runs: Path
 ) -> None:
@@ -174,6 +175,7 @@ def test_the_command_line_replaces_a_swept_axis(words: list[str], tmp_runs: Path
     }
 
 
+@pytest.mark.slow
 def test_less_than_the_experiments_own_sweep_is_marked_partial(
     words: list[str], tmp_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +243,7 @@ def test_the_group_is_the_same_when_a_sweep_is_started_again() -> None:
 # -- what goes wrong --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_failed_cell_is_recorded_shown_and_tried_again(
     done: Any, words: list[str], tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +277,7 @@ def test_a_failed_cell_is_recorded_shown_and_tried_again(
     assert {**finished(done[0]), **finished(tmp_runs)} == finished(done[0])
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_before_it_is_identified_is_recorded_and_forgotten_when_it_works(
     words: list[str], tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +331,7 @@ os.replace = replace
 """
 
 
+@pytest.mark.slow
 def test_kill_9_between_two_files_of_a_cell(done: Any, words: list[str], tmp_runs: Path) -> None:
     # Predictions and record of the first cell are in place, then the predictions of the second.
     killed = cli.start(*without_wandb(words), before=KILL_AT.format(n=3))

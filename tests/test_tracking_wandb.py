@@ -167,6 +167,7 @@ def kill_service() -> None:
     service.wait(10)
 
 
+@pytest.mark.slow
 def test_a_killed_service_leaves_the_exit_quiet(tmp_path: Path):
     code = f"""
 from pathlib import Path

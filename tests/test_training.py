@@ -295,6 +295,7 @@ def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path
         assert not torch.equal(start[name], value), name
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path):
     """kill -9 in the middle of a real process, at whatever step it happens to be."""
     code = (
