@@ -1,4 +1,4 @@
-"""imdb: film reviews."""
+"""imdb: film reviews. `item` serves every source of reviews that are good or bad."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHOICES = ("What is the sentiment of the review?", "Is the opinion favourable?")
 
 
 def item(raw: Mapping[str, Any]) -> Item:
-    positive = raw["label"] in ("positive", 1)
+    positive = raw["label"] in ("positive", "pos", 1)
     asks = {
         "positive": Ask("noul", WORDINGS, "true" if positive else "false", negated=NEGATED),
         "sentiment": Ask("choice", CHOICES, "positive" if positive else "negative", SETS),

@@ -2,39 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from reflex.data.sources.base import Ask, HubSet, Item, Source
-
-WORDINGS = (
-    "Is the review positive?",
-    "Does the writer recommend it?",
-    "Did the reviewer like it?",
-)
-NEGATED = (
-    "Is the review negative?",
-    "Does the writer advise against it?",
-    "Did the reviewer dislike it?",
-)
-SETS = (
-    {"positive": ("positive", None), "negative": ("negative", None)},
-    {
-        "positive": ("favourable", "The writer liked it."),
-        "negative": ("unfavourable", "The writer did not like it."),
-    },
-)
-CHOICES = ("What is the sentiment of the review?", "Is the opinion favourable?")
-
-
-def item(raw: Mapping[str, Any]) -> Item:
-    positive = raw["label"] in ("positive", 1)
-    asks = {
-        "positive": Ask("noul", WORDINGS, "true" if positive else "false", negated=NEGATED),
-        "sentiment": Ask("choice", CHOICES, "positive" if positive else "negative", SETS),
-    }
-    return Item(str(raw["id"]), (raw["text"], {"review": raw["text"]}), asks)
-
+from reflex.data.sources.base import HubSet, Source
+from reflex.data.sources.imdb import item
 
 SOURCE = Source(
     name="yelp_polarity",
