@@ -34,7 +34,7 @@ class _MergedProduct(torch.autograd.Function):
         grad_x = grad @ merged if ctx.needs_input_grad[0] else None
         flat_x, flat_grad = x.reshape(-1, x.shape[-1]), grad.reshape(-1, grad.shape[-1])
         a_low, b_low = a.to(x.dtype), b.to(x.dtype)
-        grad_b = ctx.scale * (flat_grad.T @ (flat_x @ a_low.T)).to(b.dtype)
+        grad_b = ctx.scale * ((flat_x @ a_low.T).T @ flat_grad).T.to(b.dtype)
         grad_a = ctx.scale * ((flat_grad @ b_low).T @ flat_x).to(a.dtype)
         return grad_x, grad_a, grad_b, None, None, None
 

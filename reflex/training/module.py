@@ -11,6 +11,7 @@ import torch
 
 from reflex.data.rows import Row, rows_sha256
 from reflex.errors import TrainingError
+from reflex.forward.product_attention import use_product_attention
 from reflex.model import DecisionModel, Prepared
 from reflex.training.batches import Plan, fill, request_of
 from reflex.training.config import TrainConfig
@@ -28,6 +29,8 @@ def prepare(model: DecisionModel, config: TrainConfig, seed: int) -> None:
         model.backbone.model.float().requires_grad_(True)
     for head in model.heads.values():
         head.requires_grad_(True)
+    if model.backbone.facts.packable and model.backbone.device.type == "cpu":
+        use_product_attention(model.backbone.model)
     if config.gradient_checkpointing:
         model.backbone.model.gradient_checkpointing_enable({"use_reentrant": False})
         model.backbone.model.train()
