@@ -10,6 +10,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from os.path import commonprefix
 from typing import Any
 
 import torch
@@ -91,6 +92,9 @@ class DecisionModel(torch.nn.Module):
         self.built = built
         self.readouts = {kind: built[name] for kind, name in names.items()}
         styles = variants(style, backbone.tokens.template)
+        first, second = (self._prefix(state) for state in ("a", "0"))
+        self.head = commonprefix([first, second])
+        """Tokens that every prefix begins with: the prompt's own words before the state."""
         # One renderer per wording: the same readout (and head) that writes with other words.
         self.renderers = {
             name: tuple(_restyled(readout, each) for each in styles)
@@ -104,8 +108,7 @@ class DecisionModel(torch.nn.Module):
 
     def prepare(self, request: Request) -> Prepared:
         """Render and tokenise a request. Raises PromptError or ReadoutError."""
-        tokens = self.backbone.tokens
-        prefix = tokens.encode(self.style.prefix(tokens.template, request.state), start=True)
+        prefix = self._prefix(request.state)
         segments: list[Segment] = []
         asked = []
         reads = 0
@@ -124,7 +127,13 @@ class DecisionModel(torch.nn.Module):
             asked.append(
                 Asked(question_id, question, readout, tuple(branches), tuple(spans), size, notes)
             )
-        return Prepared(Tree(prefix, tuple(segments)), tuple(asked))
+        # At least one token of the prefix stays: a state is more than the prompt's own words.
+        head = min(len(commonprefix([prefix, self.head])), len(prefix) - 1)
+        return Prepared(Tree(prefix, tuple(segments), max(0, head)), tuple(asked))
+
+    def _prefix(self, state: Any) -> tuple[int, ...]:
+        tokens = self.backbone.tokens
+        return tokens.encode(self.style.prefix(tokens.template, state), start=True)
 
     def route(self, question: Question) -> tuple[Readout, dict[str, Any] | None]:
         """The readout that scores `question`, and what a router says about its choice."""

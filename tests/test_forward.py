@@ -29,7 +29,14 @@ def tiny(family: str) -> Backbone:
     return load_backbone(config, DeviceConfig(dtype="float32"))
 
 
-def random_tree(rng: random.Random, prefix: int, questions: int, options: int) -> Tree:
+HEAD = tuple(range(7, 27))
+
+
+def random_tree(
+    rng: random.Random, prefix: int, questions: int, options: int, head: tuple[int, ...] = ()
+) -> Tree:
+    """`head` comes before the `prefix` random tokens of the state."""
+
     def ids(n: int) -> tuple[int, ...]:
         return tuple(rng.randrange(300) for _ in range(n))
 
@@ -41,7 +48,7 @@ def random_tree(rng: random.Random, prefix: int, questions: int, options: int) -
         for _ in range(options):
             m = rng.randint(1, 4)
             segments.append(Segment(ids(m), top, tuple(range(m))))
-    return Tree(ids(prefix), tuple(segments))
+    return Tree(head + ids(prefix), tuple(segments), len(head))
 
 
 def plain(backbone: Backbone, tree: Tree) -> torch.Tensor:
@@ -71,8 +78,11 @@ def test_strategies_equal_a_plain_forward_cold_and_warm(family: str, strategy: s
             Forward(backbone, config)
         return
     trees = [
-        random_tree(rng, p, q, o) for p, q, o in [(40, 3, 0), (5, 1, 4), (70, 2, 3), (20, 6, 0)]
-    ]
+        random_tree(rng, p, q, o, head)
+        for p, q, o, head in [
+            (40, 3, 0, ()), (5, 1, 4, HEAD), (70, 2, 3, HEAD), (20, 6, 0, ()), (3, 1, 0, HEAD[:4]),
+        ]
+    ]  # fmt: skip
     wanted = [plain(backbone, tree) for tree in trees]
     forward = Forward(backbone, config)
     with torch.inference_mode():
@@ -159,9 +169,9 @@ def test_tokens_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     prefilled: list[int] = []
     real = calls.prefill
 
-    def counting(b: Backbone, prefixes: list[tuple[int, ...]]) -> list:
+    def counting(b: Backbone, prefixes: list[tuple[int, ...]], head: object = None) -> list:
         prefilled.extend(len(prefix) for prefix in prefixes)
-        return real(b, prefixes)
+        return real(b, prefixes, head)
 
     monkeypatch.setattr(calls, "prefill", counting)
     forward = Forward(backbone, ForwardConfig(strategy="packed"))
@@ -170,6 +180,29 @@ def test_tokens_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         forward.run([tree])
     assert prefilled == [50]
     assert (forward.cache.hits, forward.cache.misses) == (1, 1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("strategy", ["flat", "batched"])
+def test_the_prompts_own_words_are_read_once(
+    monkeypatch: pytest.MonkeyPatch, family: str, strategy: str
+) -> None:
+    """All calls together read the head once, over several runs and states."""
+    backbone = tiny(family)
+    read: list[int] = []
+    real = calls._call
+
+    def counting(b: Backbone, **kwargs: torch.Tensor) -> torch.Tensor:
+        read.append(kwargs["input_ids"].numel())
+        return real(b, **kwargs)
+
+    monkeypatch.setattr(calls, "_call", counting)
+    forward = Forward(backbone, ForwardConfig(strategy=strategy))
+    trees = [random_tree(random.Random(i), 9, 1, 0, HEAD) for i in range(2)]
+    with torch.inference_mode():
+        forward.run(trees[:1])
+        forward.run(trees[1:])
+    assert sum(read) == len(HEAD) + sum(tree.unique_tokens - len(HEAD) for tree in trees)
 
 
 def test_a_state_longer_than_the_context_is_refused() -> None:

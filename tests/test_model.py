@@ -208,3 +208,18 @@ def test_smollm2_reads_letters_and_agrees_with_itself() -> None:
     together = probabilities(decider, QUESTIONS)
     alone = probabilities(decider, {"queue": QUESTIONS["queue"]})
     assert np.abs(alone["queue"] - together["queue"]).max() < 1e-5
+
+
+@pytest.mark.parametrize("style", ["chat", "compact", "plain", "short"])
+def test_the_head_is_what_every_prefix_begins_with(style: str) -> None:
+    model = tiny_decider(f"prompt={style}").model
+    states = ["a", "<|im_end|>", {"k": [1]}, "\n\nx", "Ü"]
+    trees = [
+        model.prepare(parse_request({"state": state, "questions": QUESTIONS})).tree
+        for state in states
+    ]
+    for tree in trees:
+        assert tree.head <= len(model.head)
+        assert tree.head_ids == tuple(model.head)[: tree.head]
+        assert tree.head < len(tree.prefix)
+    assert trees[0].head == len(model.head) > 2

@@ -44,14 +44,29 @@ def run_tree_rows(backbone: Backbone, rows: Sequence[Row]) -> torch.Tensor:
     )
 
 
-def prefill(backbone: Backbone, prefixes: Sequence[Sequence[int]]) -> list[PrefixState]:
-    """States of several prefixes from one right-padded call. Hybrids: one prefix a call."""
+def prefill(
+    backbone: Backbone, prefixes: Sequence[Sequence[int]], head: PrefixState | None = None
+) -> list[PrefixState]:
+    """States of several prefixes from one right-padded call. Hybrids: one prefix a call.
+
+    `head`: the state after the first tokens of every one of them, which are then not read again.
+    """
     if len(prefixes) > 1 and not backbone.facts.packable:
         raise BackboneError("a recurrent state cannot skip padding: prefill prefixes one by one")
-    cache: Any = DynamicCache(config=backbone.decoder.config)
-    ids = pad(prefixes, 0, backbone.device)
-    _call(backbone, input_ids=ids, use_cache=True, **{backbone.cache_argument: cache})
-    if cache.get_seq_length() != ids.shape[1]:
+    if head is None:
+        cache: Any = DynamicCache(config=backbone.decoder.config)
+        start = 0
+    else:
+        cache, start = _copies(backbone, head, len(prefixes)), head.length
+    ids = pad([prefix[start:] for prefix in prefixes], 0, backbone.device)
+    _call(
+        backbone,
+        input_ids=ids,
+        position_ids=_positions(start, ids),
+        use_cache=True,
+        **{backbone.cache_argument: cache},
+    )
+    if cache.get_seq_length() != start + ids.shape[1]:
         raise BackboneError(
             f"transformers left the cache empty (argument {backbone.cache_argument!r}): this version "
             "renamed it; install the versions in constraints.txt"
@@ -94,16 +109,13 @@ def continue_batched(
     backbone: Backbone, suffixes: Sequence[Sequence[int]], state: PrefixState
 ) -> torch.Tensor:
     """One suffix a row, right-padded, over copies of one state: hidden (rows × longest × hidden)."""
-    cache = copy.deepcopy(state.cache)
-    cache.reorder_cache(torch.zeros(len(suffixes), dtype=torch.long, device=backbone.device))
     ids = pad(suffixes, 0, backbone.device)
-    positions = torch.arange(state.length, state.length + ids.shape[1], device=backbone.device)
     return _call(
         backbone,
         input_ids=ids,
-        position_ids=positions.expand(len(suffixes), -1),
+        position_ids=_positions(state.length, ids),
         use_cache=True,
-        **{backbone.cache_argument: cache},
+        **{backbone.cache_argument: _copies(backbone, state, len(suffixes))},
     )
 
 
@@ -131,6 +143,17 @@ def block_mask(
 
 def _call(backbone: Backbone, **kwargs: Any) -> torch.Tensor:
     return backbone.decoder(**kwargs).last_hidden_state
+
+
+def _positions(start: int, ids: torch.Tensor) -> torch.Tensor:
+    return torch.arange(start, start + ids.shape[1], device=ids.device).expand(len(ids), -1)
+
+
+def _copies(backbone: Backbone, state: PrefixState, rows: int) -> Any:
+    """A cache that may be extended: the state once for each row."""
+    cache = copy.deepcopy(state.cache)
+    cache.reorder_cache(torch.zeros(rows, dtype=torch.long, device=backbone.device))
+    return cache
 
 
 def _cache_of(backbone: Backbone, layers: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Any:

@@ -9,8 +9,9 @@ import torch
 
 from reflex.backbones.backbone import Backbone
 from reflex.errors import ConfigError, ContextLengthError
+from reflex.forward import calls
 from reflex.forward.config import ForwardConfig
-from reflex.forward.state_cache import StateCache
+from reflex.forward.state_cache import HeadStates, StateCache
 from reflex.forward.strategies import Strategies
 from reflex.forward.tree import Tree
 
@@ -31,6 +32,7 @@ class Forward:
         self.backbone = backbone
         self.config = config
         self.cache = StateCache(config.state_cache_mb << 20)
+        self.heads = HeadStates(lambda ids: calls.prefill(backbone, [ids])[0])
         if config.strategy == "packed" and not backbone.facts.packable:
             raise ConfigError(
                 f"forward.strategy=packed: refused for {backbone.facts.name}: "
@@ -48,7 +50,8 @@ class Forward:
         gradients = torch.is_grad_enabled() and any(
             parameter.requires_grad for parameter in self.backbone.parameters()
         )
-        run = Strategies(self.backbone, self.config, self.cache, trees)
+        heads = None if gradients else self.heads
+        run = Strategies(self.backbone, self.config, self.cache, heads, trees)
         names = self._strategies(trees, gradients)
         for name, method in (
             ("tree_rows", run.tree_rows),
@@ -80,10 +83,13 @@ class Forward:
         length = len(trees[0].prefix)
         if length == 0:
             return False
+        head = trees[0].head if trees[0].head >= self.heads.MIN_TOKENS else 0
         reused = self.config.reuse_tokens
         if reused and (length >= reused or key in self.cache):
             return True
+        leaves = sum(len(tree.leaf_paths) for tree in trees)
         reread = sum(tree.reread_tokens for tree in trees) + (len(trees) - 1) * length
+        reread -= head * (leaves - 1)  # the rows continue the head's state
         return reread > self.config.crossover_tokens
 
     def check_length(self, tree: Tree) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,3 +76,26 @@ class StateCache:
 
     def __len__(self) -> int:
         return len(self._states)
+
+
+class HeadStates:
+    """States of the prompt's own first words. Few (one per prompt), small, and kept while the model lives."""
+
+    LIMIT = 8
+    MIN_TOKENS = 16
+    """A shorter head costs about as much to continue as to read again."""
+
+    def __init__(self, compute: Callable[[tuple[int, ...]], PrefixState]) -> None:
+        self._compute = compute
+        self._states: dict[tuple[int, ...], PrefixState] = {}
+
+    def get(self, ids: tuple[int, ...]) -> PrefixState | None:
+        """The state after `ids`, computed the first time; None where sharing it would not pay."""
+        if len(ids) < self.MIN_TOKENS:
+            return None
+        state = self._states.get(ids)
+        if state is None:
+            state = self._compute(ids)
+            if len(self._states) < self.LIMIT:
+                self._states[ids] = state
+        return state

@@ -13,7 +13,7 @@ from reflex.backbones.backbone import Backbone
 from reflex.forward import calls
 from reflex.forward.config import ForwardConfig
 from reflex.forward.groups import by_sum, by_tokens, similar
-from reflex.forward.state_cache import PrefixState, StateCache
+from reflex.forward.state_cache import HeadStates, PrefixState, StateCache
 from reflex.forward.tree import (
     Row,
     Tree,
@@ -33,11 +33,17 @@ class Strategies:
     """The ways to run trees; each collects hidden states as its model calls deliver them."""
 
     def __init__(
-        self, backbone: Backbone, config: ForwardConfig, cache: StateCache, trees: Sequence[Tree]
+        self,
+        backbone: Backbone,
+        config: ForwardConfig,
+        cache: StateCache,
+        heads: HeadStates | None,
+        trees: Sequence[Tree],
     ) -> None:
         self.backbone = backbone
         self.config = config
         self.cache = cache
+        self.heads = heads
         self.trees = trees
         self.starts = [0, *accumulate(tree.n_reads for tree in trees)]
         self.cache_hits = [False] * len(trees)
@@ -47,12 +53,22 @@ class Strategies:
     # -- strategies ----------------------------------------------------------------------------
 
     def flat(self, chosen: Sequence[int]) -> None:
-        """Each leaf a row of its own: prefix and branch read together, longest rows first."""
-        rows = [row for index in chosen for row in self._leaf_rows(index, with_prefix=True)]
-        rows.sort(key=lambda row: -len(row[0]))
-        for group in by_tokens(rows, lambda row: len(row[0]), self.config.max_tokens):
-            hidden = calls.run_rows(self.backbone, [ids for ids, _ in group])
-            self._keep(hidden, [reads for _, reads in group])
+        """Each leaf a row of its own: prefix and branch read together, longest rows first.
+
+        Only the prompt's own first words are not read again: every row continues their state.
+        """
+        for indices, head in self._by_head(chosen):
+            start = 0 if head is None else head.length
+            rows = [row for index in indices for row in self._leaf_rows(index, start)]
+            rows.sort(key=lambda row: -len(row[0]))
+            for group in by_tokens(rows, lambda row: len(row[0]), self.config.max_tokens):
+                sequences = [ids for ids, _ in group]
+                hidden = (
+                    calls.run_rows(self.backbone, sequences)
+                    if head is None
+                    else calls.continue_batched(self.backbone, sequences, head)
+                )
+                self._keep(hidden, [reads for _, reads in group])
 
     def batched(self, chosen: Sequence[int]) -> None:
         """The prefix once; then one leaf a row over copies of its state."""
@@ -61,7 +77,7 @@ class Strategies:
             alike.setdefault(self.trees[index].prefix_key, []).append(index)
         for indices in alike.values():
             state = self._states(indices)[indices[0]]
-            leaves = (row for i in indices for row in self._leaf_rows(i, with_prefix=False))
+            leaves = (row for i in indices for row in self._leaf_rows(i, state.length))
             rows = sorted(leaves, key=lambda row: -len(row[0]))
             # Each row carries a copy of the state, so the state's length counts towards the budget.
             size = partial(_row_tokens, extra=state.length)
@@ -104,13 +120,23 @@ class Strategies:
 
     # -- pieces of a strategy ------------------------------------------------------------------
 
+    def _by_head(self, chosen: Sequence[int]) -> Iterator[tuple[Sequence[int], PrefixState | None]]:
+        """Trees that begin with the same words of the prompt, with the state after these."""
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for index in chosen:
+            ids = self.trees[index].head_ids if self.heads is not None else ()
+            alike.setdefault(ids, []).append(index)
+        for ids, indices in alike.items():
+            yield indices, None if self.heads is None else self.heads.get(ids)
+
     def _leaf_rows(
-        self, index: int, *, with_prefix: bool
+        self, index: int, start: int
     ) -> Iterator[tuple[tuple[int, ...], tuple[Span, ...]]]:
+        """(ids, reads) of every leaf's row, from token `start` of the prefix on."""
         tree = self.trees[index]
         seen: set[int] = set()
         for path in tree.leaf_paths:
-            ids: list[int] = list(tree.prefix) if with_prefix else []
+            ids: list[int] = list(tree.prefix[start:])
             reads: list[Span] = []
             for segment_index in path:
                 segment = tree.segments[segment_index]
@@ -142,24 +168,25 @@ class Strategies:
         for index in chosen:
             by_key.setdefault(self.trees[index].prefix_key, []).append(index)
         states: dict[str, PrefixState] = {}
-        missing: list[str] = []
+        missing: list[int] = []
         for key, indices in by_key.items():
             known = self.cache.get(key)
             if known is None:
-                missing.append(key)
+                missing.append(indices[0])
             else:
                 states[key] = known
                 for index in indices:
                     self.cache_hits[index] = True
-        prefix = lambda key: self.trees[by_key[key][0]].prefix  # noqa: E731
-        missing.sort(key=lambda key: -len(prefix(key)))
+        prefix = lambda index: self.trees[index].prefix  # noqa: E731
+        missing.sort(key=lambda index: -len(prefix(index)))
         budget = self.config.max_tokens if self.backbone.facts.packable else 1
-        for group in by_tokens(missing, lambda key: len(prefix(key)), budget):
-            for key, state in zip(
-                group, calls.prefill(self.backbone, [prefix(key) for key in group]), strict=True
-            ):
-                states[key] = state
-                self.cache.put(key, state)
+        for alike, head in self._by_head(missing):
+            for group in by_tokens(alike, lambda index: len(prefix(index)), budget):
+                found = calls.prefill(self.backbone, [prefix(index) for index in group], head)
+                for index, state in zip(group, found, strict=True):
+                    key = self.trees[index].prefix_key
+                    states[key] = state
+                    self.cache.put(key, state)
         return {index: states[key] for key, indices in by_key.items() for index in indices}
 
     def _by_mask(

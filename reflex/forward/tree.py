@@ -27,10 +27,14 @@ class Segment:
 
 @dataclass(frozen=True)
 class Tree:
-    """A shared prefix and the segments below it, parents before children, at most two levels deep."""
+    """A shared prefix and the segments below it, parents before children, at most two levels deep.
+
+    The first `head` tokens of the prefix are the prompt's own words, alike in every request.
+    """
 
     prefix: tuple[int, ...]
     segments: tuple[Segment, ...]
+    head: int = 0
 
     @cached_property
     def children(self) -> dict[int, tuple[int, ...]]:
@@ -77,8 +81,12 @@ class Tree:
         return len(self.prefix) + max(below, default=0)
 
     @property
+    def head_ids(self) -> tuple[int, ...]:
+        return self.prefix[: self.head]
+
+    @property
     def reread_tokens(self) -> int:
-        """Tokens that one row per leaf reads again beyond the unique ones."""
+        """Tokens that one row per leaf reads again beyond the unique ones (each reads the whole prefix)."""
         rows = sum(
             len(self.prefix) + sum(len(self.segments[i].ids) for i in path)
             for path in self.leaf_paths

@@ -15,12 +15,13 @@ from reflex.readouts.base import used_readouts
 from reflex.tracking.environment import command_line, package_versions
 from reflex.tracking.record import RunIdentity
 
-NUMERICS = 2
+NUMERICS = 3
 """Raised when the forward or a metric changes its numbers (golden predictions in the tests say when)."""
 
 NOT_HASHED = (
     *("runs_dir", "results_dir", "tracker", "serve", "force", "verdict", "a", "b", "run", "gate"),
-    *("mixture", "train", "trainer"),  # task=train adds what matters of them to its facts
+    "launcher",  # never a key of a configuration, but an override
+    *("mixture", "train", "trainer"),  # but see READ
 )
 """Keys that say where results go or how they are told, not what they are. (`smoke` is hashed: a debug
 record must never stand in for a result.)"""
@@ -31,11 +32,19 @@ PINNED = {
     "benchmark": ("path",),
     "calibration": ("path", "force"),
     "model": ("base_url", "concurrency", "timeout_s", "retries", "retry_s", "max_failures"),
+    "train": ("name", "fresh", "checkpoint_minutes", "keep", "log_steps"),
 }
-"""Keys that only say where something comes from; `facts` hold the hash of what was found there."""
+"""Keys that only say where something comes from (`facts` hold the hash of what was found there) or how it
+is watched."""
 
-NOT_READ = {"evaluate": ("mixture", "train", "trainer", "a", "b")}
+NOT_READ = {
+    "evaluate": ("mixture", "train", "trainer", "a", "b"),
+    "train": ("benchmark", "calibration"),  # what is measured afterwards trains nothing else
+}
 """Task → groups and keys it does not look at."""
+
+READ = {"train_evaluate": ("mixture", "train")}
+"""Task → groups that are a part of its cells all the same. (task=train adds what matters to its facts.)"""
 
 SWEEP = "REFLEX_SWEEP"
 """Environment variable with the sweep a cell belongs to, for cells run by other processes."""
@@ -45,7 +54,7 @@ AXES = ("backbone", "device", "prompt", "readout", "orders", "calibration", "ben
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep's swept keys, all its overrides, and the keys that the command line set.
+    """A sweep's swept keys, all its overrides, the keys that the command line set, and that command.
 
     `group` is the same when the sweep is started again.
     """
@@ -54,6 +63,7 @@ class Sweep:
     overrides: tuple[str, ...]
     given: tuple[str, ...]
     experiment: str | None
+    command: str = ""
 
     @property
     def group(self) -> str:
@@ -61,8 +71,12 @@ class Sweep:
 
     def group_of(self, experiment: str | None) -> str:
         """The group of its cells of `experiment` (`-m experiment=a,b` has one group for each)."""
-        kept = sorted(o for o in self.overrides if not _apart(o))
-        return f"{experiment or 'sweep'}-{digest(kept)[:10]}"
+        return f"{experiment or 'sweep'}-{self.digest}"
+
+    @property
+    def digest(self) -> str:
+        """What all groups of the sweep end with."""
+        return digest(sorted(o for o in self.overrides if not _apart(o)))[:10]
 
     def to_env(self) -> None:
         os.environ[SWEEP] = json.dumps(asdict(self))
@@ -74,7 +88,7 @@ class Sweep:
             return None
         facts = json.loads(raw)
         keys, overrides, given = (tuple(facts[name]) for name in ("keys", "overrides", "given"))
-        return cls(keys, overrides, given, facts["experiment"])
+        return cls(keys, overrides, given, facts["experiment"], facts["command"])
 
     @staticmethod
     def forget() -> None:
@@ -90,7 +104,8 @@ def digest(value: Any) -> str:
 def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
     """The part of a resolved config that can change a number, beside what `facts` pin by content."""
     # A group that is not chosen is null: one that is added later must not rename recorded cells.
-    aside = (*NOT_HASHED, *NOT_READ.get(config["task"]["name"], ()))
+    task = config["task"]["name"]
+    aside = {*NOT_HASHED, *NOT_READ.get(task, ())} - {*READ.get(task, ())}
     kept = {key: value for key, value in config.items() if key not in aside and value is not None}
     if kept.get("model", {}).get("name") == "local":
         del kept["model"]  # what every cell was before there was a choice
@@ -98,6 +113,8 @@ def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
         if group not in kept:
             continue
         kept[group] = {key: value for key, value in kept[group].items() if key not in keys}
+    if not kept.get("calibration", {}).get("allow", True):
+        del kept["calibration"]["allow"]  # came later than the first recorded cells
     if "readout" not in kept:
         return kept
     # Options of readouts that no question type uses: a new readout must not rename recorded cells.
@@ -125,17 +142,18 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
     sweep = Sweep.from_env()
     overrides = [o for o in hydra.overrides.task if not _apart(o)]
     swept = [o for o in overrides if sweep is not None and key_of(o) in sweep.keys]
-    axes = {axis: _choice(choices, axis, config) for axis in AXES}
+    task = config["task"]["name"]
+    axes = {axis: _choice(choices, axis, config) for axis in (*AXES, *READ.get(task, ()))}
     axes |= {key_of(o): o.partition("=")[2] for o in overrides if key_of(o) != "experiment"}
     limit = config["benchmark"].get("limit")
     return RunIdentity(
         hash=cell,
         experiment=experiment,
-        task=config["task"]["name"],
+        task=task,
         group=(
             sweep.group_of(experiment)
             if sweep
-            else f"{experiment or config['task']['name']}-{cell[:10]}"
+            else f"{experiment or task}-{cell[:10]}"
         ),
         name=",".join(swept) or axes["backbone"] or config["model"]["name"],
         axes=axes,
@@ -143,7 +161,7 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
         seed=config["seed"],
         limited=limit is not None or (experiment is not None and _narrower(hydra, sweep)),
         debug=bool(config["smoke"]) or (config["backbone"] or {}).get("source") == "random",
-        command=command_line(),
+        command=(sweep.command if sweep else "") or command_line(),
     )
 
 
@@ -159,7 +177,10 @@ def key_of(override: str) -> str:
 
 
 def _apart(override: str) -> bool:
-    return key_of(override).partition(".")[0] in NOT_HASHED
+    group, _, key = key_of(override).partition(".")
+    if group in ("mixture", "train"):  # they tell the cells of a sweep over trainings apart
+        return key in PINNED["train"]
+    return group in NOT_HASHED
 
 
 def _narrower(hydra: Any, sweep: Sweep | None) -> bool:
