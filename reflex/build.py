@@ -103,11 +103,12 @@ def calibration_identity(cfg: DictConfig, model: DecisionModel) -> dict[str, Any
 def check_config(cfg: DictConfig) -> None:
     """Raise ConfigError naming the key for what composing could not refuse; cheap, loads nothing.
 
-    That is a key added with `+` that no schema has, a value still `???`, and a value that a group's own
-    checks refuse.
+    That is a key added with `+` that no schema has, a value still `???`, a value that a group's own checks
+    refuse, and (ContaminationError) a calibration that would be fitted on benchmark data.
     """
     from reflex.config import RootConfig
     from reflex.prompts.orders import check_orders
+    from reflex.tasks.clean import check_names
 
     unknown = _unknown_key(cfg, RootConfig)
     if unknown:
@@ -125,6 +126,7 @@ def check_config(cfg: DictConfig) -> None:
             )
     for group in ("prompt", "calibration", "benchmark"):
         instantiate(cfg[group])
+    check_names(cfg)
 
 
 def _unknown_key(node: DictConfig, schema: type) -> str | None:

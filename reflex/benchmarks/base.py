@@ -26,6 +26,16 @@ class Benchmark(Protocol):
     def load(self) -> Suite: ...
 
 
+def fit_names(benchmark: Any) -> list[str]:
+    """Names of the data that rows of split `fit` come from: what the benchmark's own `fit_names` says, else
+    its name and file. One whose rows are all of split `report` sets `report_only`."""
+    own = getattr(benchmark, "fit_names", None)
+    if own is not None:
+        return list(own())
+    values = (getattr(benchmark, key, None) for key in ("name", "path", "file"))
+    return [str(value) for value in values if value]
+
+
 def limited(rows: list[Row], limit: int | None, salt: str = "limit") -> list[Row]:
     """The first `limit` rows of each source in hash order of their ids; all, as given, for None.
 

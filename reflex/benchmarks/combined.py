@@ -10,7 +10,7 @@ from typing import Any
 
 from hydra.utils import instantiate
 
-from reflex.benchmarks.base import Suite, check_count, limited
+from reflex.benchmarks.base import Suite, check_count, fit_names, limited
 from reflex.data.rows import Row
 from reflex.errors import ConfigError, DataError
 
@@ -29,12 +29,23 @@ class Combined:
         if not self.parts:
             raise ConfigError("benchmark.parts is empty; name at least one benchmark")
 
+    def fit_names(self) -> list[str]:
+        """Of the parts that can have rows of split fit; of all where none can."""
+        every = list(self._benchmarks().values())
+        able = [each for each in every if not getattr(each, "report_only", False)]
+        return [name for each in able or every for name in fit_names(each)]
+
+    def _benchmarks(self) -> dict[str, Any]:
+        return {
+            name: part if hasattr(part, "load") else instantiate(part)
+            for name, part in self.parts.items()
+        }
+
     def load(self) -> Suite:
         """Raises DataError when two parts hold the same item, or a part cannot be loaded."""
-        suites: dict[str, Suite] = {}
-        for name, part in self.parts.items():
-            benchmark = part if hasattr(part, "load") else instantiate(part)
-            suites[name] = benchmark.load()
+        suites: dict[str, Suite] = {
+            name: benchmark.load() for name, benchmark in self._benchmarks().items()
+        }
         rows: list[Row] = [row for suite in suites.values() for row in suite.rows]
         repeated = [key for key, count in Counter(row.id for row in rows).items() if count > 1]
         if repeated:

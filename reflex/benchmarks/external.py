@@ -161,6 +161,12 @@ class External:
                     f"benchmark.{key}: {unknown[0]!r} is unknown; choose from {known}"
                 )
 
+    report_only = True
+
+    def fit_names(self) -> list[str]:
+        """What a fit would see if it had nothing else: sets that nothing is ever fitted on."""
+        return list(self.sets)
+
     def load(self) -> Suite:
         """Raises DataError when a row is wrong, or when no set is there."""
         rows: list[Row] = []

@@ -73,6 +73,12 @@ class S1Bench:
         if unknown := [name for name in self.files if name not in SUBSETS]:
             raise ConfigError(f"benchmark.files: {unknown[0]!r} is no subset of S1Bench")
 
+    report_only = True
+
+    def fit_names(self) -> list[str]:
+        """What a fit would see if it had nothing else: the subsets, which the guard refuses."""
+        return list(self.names())
+
     def names(self) -> tuple[str, ...]:
         """The subsets asked for. Raises ConfigError for an unknown or repeated one."""
         given = list(self.subsets)

@@ -7,7 +7,7 @@ written by `task=calibrate` (or the folder of a run) is used.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reflex.calibration import buckets
@@ -26,7 +26,8 @@ class Temperature:
     min_rows: a bucket with fewer rows uses its parent.
     prior: position prior, `none`, `permuted` or `content_free`; prior_strength: how much of it is taken out;
     prior_questions: distinct questions that are asked of content-free states, at most.
-    path, force: a calibration file, and whether to use one that was fitted for something else."""
+    path, force: a calibration file, and whether to use one that was fitted for something else.
+    allow: benchmark data it may be fitted on (reflex/tasks/clean.py)."""
 
     _target_: str = "reflex.calibration.temperature.Temperature"
     name: str = "type"
@@ -38,6 +39,7 @@ class Temperature:
     prior_questions: int = 200
     path: str | None = None
     force: bool = False
+    allow: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for key, value, known in (

@@ -48,13 +48,16 @@ _SUFFIX = re.compile(r"(\.(jsonl?|parquet|csv|tsv|txt|arrow|gz|zst|zip|tar|bz2))
 _WORDS = re.compile(r"[a-z]+|[0-9]+")
 
 
-def assert_clean(names: Iterable[str], allow: Iterable[str] = ()) -> dict[str, list[str]]:
+def assert_clean(
+    names: Iterable[str], allow: Iterable[str] = (), key: str = "mixture.allow"
+) -> dict[str, list[str]]:
     """Refuse every name that stands for benchmark data, unless it is listed in `allow`.
 
     Names are compared whatever their case, separators, organisation, folder, split or version.
-    Returns name → subsets for the allowed ones: put it into the run record and withhold the scores of
-    those subsets. Raises ContaminationError naming each source and subset; ConfigError for an `allow`
-    entry that lets nothing through (a stale exception would hide the next mistake).
+    `key` is where `allow` stands in the configuration. Returns name → subsets for the allowed ones: put it
+    into the run record and withhold the scores of those subsets. Raises ContaminationError naming each
+    source and subset; ConfigError for an `allow` entry that lets nothing through (a stale exception would
+    hide the next mistake).
     """
     named = list(dict.fromkeys(names))
     allowed = {_normal(name): name for name in allow}
@@ -64,13 +67,11 @@ def assert_clean(names: Iterable[str], allow: Iterable[str] = ()) -> dict[str, l
         listed = "; ".join(f"{name!r} is {' and '.join(found)}" for name, found in refused.items())
         raise ContaminationError(
             f"benchmark data must not be trained or calibrated on: {listed}. Remove it, or list it in "
-            "contamination.allow (the record is marked and those subsets' scores are withheld)"
+            f"{key} (the record is marked and those subsets' scores are withheld)"
         )
     used = {_normal(name) for name in through}
     if stale := [name for key, name in allowed.items() if key not in used]:
-        raise ConfigError(
-            f"contamination.allow: {stale[0]!r} lets no source through; remove it from the list"
-        )
+        raise ConfigError(f"{key}: {stale[0]!r} lets no source through; remove it from the list")
     return through
 
 

@@ -6,7 +6,7 @@ without `task.from_run` the configured cell is evaluated (or found) first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ class Calibrate:
         """Prints what was fitted and how it carries over; the last line names the file."""
         from reflex.calibration.errors import report_error
         from reflex.calibration.fitted import identity
-        from reflex.data.contamination import assert_clean
+        from reflex.tasks.clean import check_fit, withheld
         from reflex.tasks.fitting import run_frames
         from reflex.tracking.files import write_atomic
         from reflex.tracking.record import json_text, read_record
@@ -57,12 +57,9 @@ class Calibrate:
             )
         fit_rows, measured = run_frames(folder)
         if not len(fit_rows):
-            splits = ", ".join(sorted(set(measured["split"])))
-            raise CalibrationError(
-                f"run {folder.name}: no rows of split fit (only {splits}); evaluate a suite that has some "
-                "(benchmark.split=fit or all)"
-            )
-        assert_clean(set(fit_rows["source"]))
+            raise _nothing_to_fit(f"run {folder.name}", measured["split"])
+        let = check_fit(record.config.get("benchmark"), calibration, fit_rows)
+        measured = measured[[not withheld(source, let) for source in measured["source"]]]
         of = {
             "run": record.hash,
             "suite": record.data.get("suite"),
@@ -74,6 +71,7 @@ class Calibrate:
                 record.config["readout"],
                 record.config["orders"],
             ),
+            **({"contamination": dict(let)} if let else {}),
         }
         found: Calibration = calibration.fit(fit_rows, of, self._content_free(calibration, folder))
         if len(measured):
@@ -85,7 +83,9 @@ class Calibrate:
         return 0
 
     def _folder(self, cfg: DictConfig) -> Path:
+        from reflex.calibration.fit import SPLIT
         from reflex.loading import run_folder
+        from reflex.tasks.clean import check_fit
         from reflex.tasks.evaluate import Evaluate
         from reflex.tasks.fitting import uncalibrated
 
@@ -94,7 +94,11 @@ class Calibrate:
         cell = uncalibrated(cfg)
         evaluate = Evaluate()
         cell.task = OmegaConf.structured(evaluate)
-        _, _, folder = evaluate.prepare(cell)
+        suite, _, folder = evaluate.prepare(cell)
+        rows = [row for row in suite.rows if row.split == SPLIT]
+        if not rows:
+            raise _nothing_to_fit(f"benchmark={suite.name}", (row.split for row in suite.rows))
+        check_fit(cfg.benchmark, instantiate(cfg.calibration), rows)
         if evaluate.run(cell):
             raise RecordError(f"{folder}: the cell to calibrate failed; see its record.json")
         return folder
@@ -111,6 +115,14 @@ class Calibrate:
         rows = instantiate(cfg.benchmark).load().rows
         decider = build_uncalibrated(cfg)
         return read_content_free(calibration, decider, rows, Evaluate().batch_tokens)
+
+
+def _nothing_to_fit(what: str, splits: Iterable[str]) -> CalibrationError:
+    known = ", ".join(sorted(set(splits)))
+    return CalibrationError(
+        f"{what}: no rows of split fit (only {known}); evaluate a suite that has some "
+        "(benchmark.split=fit or all)"
+    )
 
 
 def told(found: Calibration) -> Iterator[str]:

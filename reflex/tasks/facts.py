@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 
 from reflex.errors import DataError
 from reflex.readouts.base import used_readouts
+from reflex.tasks.clean import clean_suite
 from reflex.tasks.smoke import shrink_rows
 
 if TYPE_CHECKING:
@@ -21,20 +22,21 @@ TEXT_SUFFIXES = (".json", ".jinja", ".txt", ".model")
 
 
 def load_suite(cfg: DictConfig) -> Suite:
-    """The suite of `cfg.benchmark`. Raises DataError where nothing is left of it.
+    """The suite of `cfg.benchmark`, checked as `clean_suite` does. Raises DataError where nothing is left of it.
 
     Raises BackboneError first where the device is missing: before gigabytes are fetched for it.
     """
     from reflex.remote.remote import remote_model
 
-    if remote_model(cfg) is None:
+    local = remote_model(cfg) is None
+    if local:
         from reflex.backbones.dtype import torch_device
 
         torch_device(cfg.device.name)
     suite: Suite = shrink_rows(cfg, instantiate(cfg.benchmark).load())
     if not suite.rows:
         raise DataError(f"benchmark={suite.name}: no rows are left to read")
-    return suite
+    return clean_suite(cfg, suite) if local else suite
 
 
 def cell_facts(cfg: DictConfig, suite: Suite) -> dict[str, Any]:

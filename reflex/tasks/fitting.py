@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from reflex.errors import CalibrationError
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -59,7 +57,7 @@ def settle(
     from reflex.calibration.apply import apply
     from reflex.calibration.fit import SPLIT
     from reflex.calibration.fitted import FILE, identity
-    from reflex.data.contamination import assert_clean
+    from reflex.tasks.clean import check_fit, check_parts
     from reflex.tracking.predictions import predictions_bytes
     from reflex.tracking.record import json_text
 
@@ -72,20 +70,15 @@ def settle(
             measured.reset_index(drop=True),
             files={FIT_PREDICTIONS: predictions_bytes(fit_rows)},
         )
-    for part, other in ((fit_rows, "fit"), (measured, "report")):
-        if not len(part):
-            raise CalibrationError(
-                f"calibration={calibration.name} needs rows of split fit to fit on and others to be "
-                f"measured on, but the suite has none of split {other}: load both (benchmark.split=all), or "
-                "fit with task=calibrate and set calibration.path"
-            )
-    assert_clean(set(fit_rows["source"]))
+    check_parts(calibration.name, bool(len(fit_rows)), bool(len(measured)))
+    let = check_fit(cfg.benchmark, calibration, fit_rows)
     probes = None
     if calibration.prior == "content_free" and content_free is not None:
         probes = content_free()
     readout, orders = (OmegaConf.to_container(cfg[group]) for group in ("readout", "orders"))
     of = identity(raw.backbone, raw.prompt_hash, readout, orders)  # type: ignore[arg-type]
-    found: Calibration = calibration.fit(fit_rows, {**of, **fitted_on}, probes)
+    marks = {"contamination": dict(let)} if let else {}
+    found: Calibration = calibration.fit(fit_rows, {**of, **fitted_on, **marks}, probes)
     return Settled(
         apply(measured, found).reset_index(drop=True),
         facts=summary(found),

@@ -1,0 +1,166 @@
+"""Benchmark data is never what a calibration is fitted on: refused when a config is read, when its rows are
+loaded and before the fit (docs/decisions/020-contamination-guard.md).
+
+The way round is `calibration.allow`: what it lets through stands in the record and in the calibration's file,
+and the benchmark subsets it stands for are not scored, now or wherever that file is used. MMLU's test halves
+are no benchmark here: its loader relabels them (docs/decisions/021-mmlu.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig
+
+from reflex.errors import CalibrationError, DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from reflex.benchmarks.base import Suite
+    from reflex.data.rows import Row
+
+KEY = "calibration.allow"
+OWN_HALVES = "mmlu"
+"""The source whose rows of split fit are benchmark items by design."""
+
+Let = Mapping[str, list[str]]
+"""Name → the benchmark subsets it stands for, of what `calibration.allow` lets through."""
+
+
+def check_names(cfg: DictConfig) -> None:
+    """Refuse a configuration that would fit on benchmark data, by what it names; loads nothing.
+
+    Raises ContaminationError; ConfigError for an entry of `calibration.allow` that is no benchmark data.
+    """
+    from reflex.data.contamination import assert_clean
+    from reflex.remote.remote import remote_model
+
+    calibration = instantiate(cfg.calibration)
+    # A recorded run is fitted on what it has read; a server's answers are never fitted here.
+    if calibration.fits and cfg.task.get("from_run") is None and not remote_model(cfg):
+        assert_clean([*_named(cfg.benchmark), *calibration.allow], calibration.allow, KEY)
+
+
+def check_fit(benchmark: Any, calibration: Any, rows: pd.DataFrame | Iterable[Row]) -> Let:
+    """Refuse to fit on `rows`, by what their benchmark's configuration names and by their own names.
+
+    Raises ContaminationError; ConfigError for an entry of `calibration.allow` that lets nothing through.
+    """
+    from reflex.data.contamination import assert_clean
+
+    return assert_clean([*_named(benchmark), *_names_of(rows)], calibration.allow, KEY)
+
+
+def clean_suite(cfg: DictConfig, suite: Suite) -> Suite:
+    """The suite without fit rows that share text with a benchmark, and without the rows that a calibration
+    was fitted on the subset of; its facts say what was left out.
+
+    Raises as `check_fit` where the run would fit on it, CalibrationError where it has nothing to fit on or to
+    measure, DataError where every row is withheld.
+    """
+    from reflex.calibration.fit import SPLIT
+
+    calibration = instantiate(cfg.calibration)
+    fit_rows = [row for row in suite.rows if row.split == SPLIT]
+    let: Let = {}
+    if calibration.fits:
+        let = check_fit(cfg.benchmark, calibration, fit_rows)
+    elif getattr(calibration, "path", None):
+        let = _fitted_on(calibration.path)
+    suite = _without_overlaps(suite, fit_rows, let, set(_named(cfg.benchmark)))
+    if calibration.fits:
+        splits = {row.split for row in suite.rows}
+        check_parts(calibration.name, SPLIT in splits, bool(splits - {SPLIT}))
+    kept = {SPLIT} if calibration.fits else set()
+    suite = _withheld(suite, let, kept)
+    if not {row.split for row in suite.rows} - kept:
+        raise DataError(
+            f"benchmark={suite.name}: every measured row is withheld, since the calibration is fitted on "
+            f"{', '.join(let)}; measure something else"
+        )
+    return suite
+
+
+def check_parts(name: str, fit: bool, measured: bool) -> None:
+    """Raise CalibrationError unless there are rows to fit on and others to measure."""
+    for there, split in ((fit, "fit"), (measured, "report")):
+        if not there:
+            raise CalibrationError(
+                f"calibration={name} needs rows of split fit to fit on and others to be "
+                f"measured on, but the suite has none of split {split}: load both (benchmark.split=all), or "
+                "fit with task=calibrate and set calibration.path"
+            )
+
+
+def withheld(source: str, let: Let) -> bool:
+    """Whether rows of `source` are items of a subset that was let through."""
+    from reflex.data.contamination import blocked_subsets
+
+    return bool(set(blocked_subsets(source)) & {name for found in let.values() for name in found})
+
+
+def _named(benchmark: Any) -> list[str]:
+    from reflex.benchmarks.base import fit_names
+
+    return fit_names(instantiate(benchmark)) if benchmark else []
+
+
+def _names_of(rows: pd.DataFrame | Iterable[Row]) -> list[str]:
+    """Sources and families of rows or predictions, each once."""
+    if hasattr(rows, "columns"):
+        pairs = zip(rows["source"], rows["family"])
+    else:
+        pairs = ((row.source, row.family) for row in rows)  # type: ignore[assignment]
+    return list(dict.fromkeys(name for pair in pairs for name in pair if name))
+
+
+def _fitted_on(path: str) -> Let:
+    from reflex.calibration.fitted import read
+
+    return dict(read(path).fitted_on.get("contamination") or {})
+
+
+def _without_overlaps(suite: Suite, fit_rows: list[Row], let: Let, named: set[str]) -> Suite:
+    from reflex.data.guard import overlapping_ids
+
+    if named & set(let):  # the whole suite was let through
+        return suite
+    checked = [row for row in fit_rows if not {row.source, row.family} & {OWN_HALVES, *let}]
+    shared = overlapping_ids({row.id: row.state for row in checked}) if checked else set()
+    if not shared:
+        return suite
+    dropped = Counter(row.source for row in checked if row.id in shared)
+    return replace(
+        suite,
+        rows=[row for row in suite.rows if row.id not in shared],
+        facts={**suite.facts, "overlapping": dict(sorted(dropped.items()))},
+    )
+
+
+def _withheld(suite: Suite, let: Let, kept_splits: set[str]) -> Suite:
+    if not let:
+        return suite
+    rows = [row for row in suite.rows if row.split in kept_splits or not withheld(row.source, let)]
+    facts: dict[str, Any] = {**suite.facts, "contamination": dict(let)}
+    sources = dict(facts.get("sources", {}))
+    for name in {row.source for row in suite.rows} | set(sources):
+        if withheld(name, let):
+            kept = {k: v for k, v in sources.get(name, {}).items() if k in ("licence", "published")}
+            reason = "the calibration is fitted on it"
+            sources[name] = {"word": "withheld", "reason": reason, "n": 0, **kept}
+    facts["sources"] = sources
+    if "macro" in facts:
+        lacking = [
+            name
+            for name in facts["macro"]["subsets"]
+            if sources.get(name, {}).get("word") in ("missing", "withheld")
+        ]
+        complete = facts["macro"]["complete"] and not lacking
+        word = facts["macro"]["word"] if complete else None
+        facts["macro"] = {**facts["macro"], "complete": complete, "lacking": lacking, "word": word}
+    return replace(suite, rows=rows, facts=facts)
