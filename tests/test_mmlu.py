@@ -137,6 +137,12 @@ def test_no_rows_and_no_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         MMLU(rows="local").load()
 
 
+def test_whole_measures_every_item(root: Path) -> None:
+    rows = MMLU(split="whole").load().rows
+    assert {row.split for row in rows} == {"test"}
+    assert [row.id for row in rows] == [row.id for row in MMLU().load().rows]
+
+
 @pytest.mark.parametrize("config", [{"rows": "web"}, {"split": "test"}, {"n": 0}, {"limit": 0}])
 def test_a_bad_key_is_refused(config: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"benchmark.{next(iter(config))}"):

@@ -10,7 +10,7 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,8 @@ NOTES = {
 @dataclass
 class MMLU:
     """`n` items by `seed` (null: all there are). `rows`: `local`, `hub`, or `auto` (local where
-    REFLEX_DATA is set). `file`: a JSON Lines file instead. `split`: `all`, `fit` or `report`.
+    REFLEX_DATA is set). `file`: a JSON Lines file instead. `split`: `all` (both halves),
+    `fit`, `report`, or `whole`: not halved, every item is measured and none can be fitted on.
     `limit`: the first N in hash order, over both halves.
     """
 
@@ -66,7 +67,10 @@ class MMLU:
     def __post_init__(self) -> None:
         check_count("benchmark.n", self.n)
         check_count("benchmark.limit", self.limit)
-        for key, options in (("rows", ("auto", "local", "hub")), ("split", ("all", *HALVES))):
+        for key, options in (
+            ("rows", ("auto", "local", "hub")),
+            ("split", ("all", "whole", *HALVES)),
+        ):
             if getattr(self, key) not in options:
                 given = f"benchmark.{key}={getattr(self, key)}"
                 raise ConfigError(f"{given} must be one of {', '.join(options)}")
@@ -83,7 +87,9 @@ class MMLU:
         order = list(range(len(rows)))
         random.Random(self.seed).shuffle(order)
         drawn = [rows[index] for index in sorted(order[: self.n])]
-        kept = [row for row in drawn if self.split in ("all", row.split)]
+        if self.split == "whole":
+            drawn = [replace(row, split="test") for row in drawn]
+        kept = [row for row in drawn if self.split in ("all", "whole", row.split)]
         scored = limited(kept, self.limit)
         subjects = Counter(row.family for row in scored)
         return Suite(
