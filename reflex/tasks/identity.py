@@ -141,7 +141,7 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
     cell = digest([hashed_config(config), facts, packages, NUMERICS])
     sweep = Sweep.from_env()
     overrides = [o for o in hydra.overrides.task if not _apart(o)]
-    swept = [o for o in overrides if sweep is not None and key_of(o) in sweep.keys]
+    swept = swept_overrides()
     task = config["task"]["name"]
     axes = {axis: _choice(choices, axis, config) for axis in (*AXES, *READ.get(task, ()))}
     axes |= {key_of(o): o.partition("=")[2] for o in overrides if key_of(o) != "experiment"}
@@ -150,11 +150,7 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
         hash=cell,
         experiment=experiment,
         task=task,
-        group=(
-            sweep.group_of(experiment)
-            if sweep
-            else f"{experiment or task}-{cell[:10]}"
-        ),
+        group=(sweep.group_of(experiment) if sweep else f"{experiment or task}-{cell[:10]}"),
         name=",".join(swept) or axes["backbone"] or config["model"]["name"],
         axes=axes,
         config=config,
@@ -163,6 +159,13 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
         debug=bool(config["smoke"]) or (config["backbone"] or {}).get("source") == "random",
         command=(sweep.command if sweep else "") or command_line(),
     )
+
+
+def swept_overrides() -> list[str]:
+    """The overrides of this job that tell it from the others of its sweep; none outside a sweep."""
+    sweep = Sweep.from_env()
+    keys = sweep.keys if sweep else ()
+    return [o for o in HydraConfig.get().overrides.task if key_of(o) in keys and not _apart(o)]
 
 
 def given_keys() -> set[str]:

@@ -28,6 +28,12 @@ HALVED_ROWS = 16
 """The same for a suite cut into rows to fit on and rows to measure, where chance decides the halves."""
 
 
+SOURCES = ("emotion", "mrpc", "sst5", "banking77")
+"""Training sources that stay: one of each question type, and a large taxonomy."""
+
+TRAINING_ROWS = 24
+
+
 def shrink(cfg: DictConfig) -> None:
     """With `smoke`, make every axis small that the command line does not set. Changes `cfg`."""
     if not cfg.smoke:
@@ -38,6 +44,8 @@ def shrink(cfg: DictConfig) -> None:
         cfg.benchmark.limit = HALVED_ROWS if halved else ROWS
         if "sources" in cfg.benchmark:  # many of them, and a limit is of each
             cfg.benchmark.limit = 1
+    if cfg.get("mixture") is not None and cfg.get("train") is not None:
+        _shrink_training(cfg, given)
     # A backbone that the experiment sweeps arrives as an override and would beat debug=smoke.
     if cfg.backbone.source != "random" and not any(key.startswith("backbone") for key in given):
         name = str(cfg.backbone.name)
@@ -45,6 +53,17 @@ def shrink(cfg: DictConfig) -> None:
         cfg.backbone.source, cfg.backbone.path = "random", family
         cfg.backbone.revision = cfg.backbone.adapter = None
         cfg.backbone.seed = zlib.crc32(name.encode())
+
+
+def _shrink_training(cfg: DictConfig, given: set[str]) -> None:
+    """Few rows of few sources; budgets that an experiment sweeps stay different from each other."""
+    if "mixture.sources" not in given:
+        kept = {name: cfg.mixture.sources[name] for name in SOURCES if name in cfg.mixture.sources}
+        cfg.mixture.sources = kept or cfg.mixture.sources
+    if "mixture.rows" not in given:
+        cfg.mixture.rows = TRAINING_ROWS
+    if "train.max_tokens" not in given:
+        cfg.train.max_tokens = max(3000, (cfg.train.max_tokens or 0) // 50)
 
 
 def shrink_rows(cfg: DictConfig, suite: Suite) -> Suite:

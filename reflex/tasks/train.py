@@ -21,7 +21,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from reflex.errors import ConfigError
-from reflex.tasks.identity import run_identity
+from reflex.tasks.identity import PINNED, run_identity
 
 if TYPE_CHECKING:
     from reflex.data.rows import Row
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 RESULT = "training.json"
 ROWS = "rows.jsonl"
-NOT_IDENTITY = ("name", "fresh", "checkpoint_minutes", "keep", "log_steps")
-"""Settings of `train` that do not change what is trained."""
 
 
 @dataclass
@@ -89,6 +87,8 @@ def train_config(cfg: DictConfig) -> TrainConfig:
     if cfg.get("train") is None:
         raise ConfigError("train: choose how to train, e.g. train=lora")
     config: TrainConfig = OmegaConf.to_object(cfg.train)  # type: ignore[assignment]
+    if config.method == "frozen":
+        raise ConfigError("train=frozen: trains nothing; choose how to train, e.g. train=lora")
     return config
 
 
@@ -106,7 +106,7 @@ def run_folder(cfg: DictConfig) -> tuple[Path, Any]:
         "dtype": resolve_dtype(to_object(cfg.device)),
         "prompt": instantiate(cfg.prompt).fingerprint(),
         "mixture": OmegaConf.to_container(cfg.mixture, resolve=True),
-        "train": {key: value for key, value in config.items() if key not in NOT_IDENTITY},
+        "train": {key: value for key, value in config.items() if key not in PINNED["train"]},
     }
     identity = run_identity(cfg, facts)
     return Path(cfg.runs_dir) / (config["name"] or identity.hash[:16]), identity

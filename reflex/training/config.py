@@ -8,13 +8,14 @@ from reflex.errors import ConfigError
 from reflex.training.lora_config import LoraConfig
 from reflex.training.loss_config import LossConfig
 
-METHODS = ("lora", "full", "head")
+METHODS = ("lora", "full", "head", "frozen")
 SCHEDULES = ("cosine", "linear")
 
 
 @dataclass
 class TrainConfig:
-    """method: `lora`, `full` (all weights) or `head` (the readout's head alone).
+    """method: `lora`, `full` (all weights), `head` (the readout's head alone) or `frozen` (nothing: the cell
+    of a sweep over trainings that the others are compared with).
 
     lr, head_lr: peak rates of the backbone's update and of the heads (AdamW). warmup: share of the steps.
     step_tokens: unique tokens of one optimiser step. micro_tokens: of one forward and backward, which

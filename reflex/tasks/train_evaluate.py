@@ -1,0 +1,128 @@
+"""`task=train_evaluate`: a cell that trains by its `mixture` and `train` groups and measures what came out.
+
+    python -m reflex.run task=train_evaluate mixture=embedded readout=pointer benchmark=held_out
+    python -m reflex.run experiment=readouts
+
+The training is the one of `task=train`: resumable, and done once for all benchmarks. The record is the one of
+`task=evaluate` for the trained weights, so pages, comparisons, releases and serving know it already.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from reflex.errors import ConfigError
+from reflex.readouts.base import used_readouts
+from reflex.tasks.cells import forget_failure, free_memory
+from reflex.tasks.evaluate import Evaluate
+from reflex.tasks.facts import load_suite
+from reflex.tasks.train import RESULT, Train, run_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from reflex.benchmarks.base import Suite
+
+CURVE = 10
+"""Points of the training curve that a record keeps."""
+
+
+@dataclass
+class TrainEvaluate(Evaluate):
+    """As `evaluate`; with `train=frozen` nothing is trained and the backbone is measured as it is."""
+
+    _target_: str = "reflex.tasks.train_evaluate.TrainEvaluate"
+    name: str = "train_evaluate"
+
+    def run(self, cfg: DictConfig) -> int:
+        """Train unless that is done, then as `Evaluate.run`. Raises ReflexError; a sweep records it."""
+        from reflex.training.processes import is_child
+
+        if not OmegaConf.select(cfg, "train.method"):
+            raise ConfigError("train: choose how to train, e.g. train=lora or train=frozen")
+        load_suite(cfg)  # what cannot be measured is not worth hours of training
+        trained = with_training(cfg)
+        if is_child():
+            return 0
+        forget_failure(cfg)
+        return super().run(trained)
+
+    def _measure(
+        self, cfg: DictConfig, suite: Suite, folder: Path, logger: Any
+    ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, bytes]]:
+        measured, predictions, files = super()._measure(cfg, suite, folder, logger)
+        made_in = training_folder(cfg)
+        if made_in is not None:
+            measured["data"]["training"] = training_facts(made_in)
+        return measured, predictions, files
+
+
+def with_training(cfg: DictConfig) -> DictConfig:
+    """`cfg` with the trained parts in place of the untrained ones; trains them first where need be."""
+    found: DictConfig = cfg.copy()
+    if cfg.train.method == "frozen":
+        found.mixture = None
+        return found
+    if cfg.backbone.adapter is not None:
+        raise ConfigError(
+            f"backbone.adapter={cfg.backbone.adapter}: task=train_evaluate trains its own; remove it"
+        )
+    training: DictConfig = cfg.copy()
+    OmegaConf.set_struct(training, False)
+    training.task = {"_target_": Train._target_, "name": Train.name}
+    Train().run(training)
+    free_memory()
+    folder, _ = run_folder(training)
+    result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    if result["adapter"]:
+        found.backbone.adapter = str(folder / result["adapter"])
+    elif cfg.train.method == "full":
+        found.backbone.source, found.backbone.path = "folder", str(folder / "backbone")
+    for name in used_readouts(cfg.readout) if result["heads"] else ():
+        if "weights" in cfg.readout[name]:
+            found.readout[name].weights = str(folder / result["heads"])
+    return found
+
+
+def training_folder(cfg: DictConfig) -> Path | None:
+    """Where the trained parts of `cfg` were made; None where it has none."""
+    weights = [cfg.readout[name].get("weights") for name in used_readouts(cfg.readout)]
+    whole = cfg.backbone.path if cfg.train.method == "full" else None
+    for path in (cfg.backbone.adapter, *weights, whole):
+        if path is not None and (Path(path).parent / RESULT).is_file():
+            return Path(path).parent
+    return None
+
+
+def training_facts(folder: Path) -> dict[str, Any]:
+    """What a record says of its training: rows, steps, tokens, the mixture's shares, and the loss over time.
+
+    `curve`: [share of the steps done, mean loss since the point before].
+    """
+    facts: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    kept = {key: facts[key] for key in ("rows", "steps", "tokens", "plan_sha256")}
+    mixture = folder / "mixture.json"
+    if mixture.is_file():
+        sources = json.loads(mixture.read_text(encoding="utf-8"))["sources"]
+        kept["shares"] = {name: each["share"] for name, each in sources.items()}
+        kept["families"] = sorted({each["family"] for each in sources.values()})
+    return {**kept, "curve": curve(folder / "log.jsonl", facts["steps"])}
+
+
+def curve(path: Path, steps: int) -> list[list[float]]:
+    """At most `CURVE` points; a step that was run again after a restart counts as it was run last."""
+    if not path.is_file():
+        return []
+    losses = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        point = json.loads(line)
+        losses[int(point["step"])] = float(point["loss"])
+    parts: dict[int, list[float]] = {}
+    for step, loss in sorted(losses.items()):
+        parts.setdefault(max(1, -(-step * CURVE // steps)), []).append(loss)
+    return [[part / CURVE, sum(own) / len(own)] for part, own in parts.items()]

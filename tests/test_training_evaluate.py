@@ -1,0 +1,99 @@
+"""`task=train_evaluate`: cells of a sweep that train, and are ordinary records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reflex.tasks.train_evaluate import curve
+from reflex.tracking.record import find_records, read_record
+from tests.cli import run
+
+TINY = (
+    *("task=train_evaluate", "mixture=embedded", "readout=pointer", "benchmark=tickets"),
+    *("debug=smoke", "tracker=none"),
+)
+
+
+def test_curve_keeps_the_last_run_of_a_step(tmp_path: Path) -> None:
+    lines = [(5, 2.0), (10, 1.0), (10, 0.5), (95, 0.25), (100, 0.75)]
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps({"step": s, "loss": v}) + "\n" for s, v in lines))
+    assert curve(log, 100) == [[0.1, 1.25], [1.0, 0.5]]
+    assert curve(tmp_path / "none", 100) == []
+
+
+@pytest.mark.slow
+def test_a_sweep_of_trainings_is_cells_that_stand_alone(data_root, tmp_runs, monkeypatch) -> None:
+    monkeypatch.setenv("REFLEX_DATA", str(data_root))
+    swept = run("-m", *TINY, "train=frozen,lora", "mixture.large_share=0.2,0.4")
+    assert swept.status == 0, swept.err
+    cells = {cell.record.name: cell for cell in find_records(tmp_runs).found}
+    assert sorted(cells) == [
+        *("train=frozen,mixture.large_share=0.2", "train=frozen,mixture.large_share=0.4"),
+        *("train=lora,mixture.large_share=0.2", "train=lora,mixture.large_share=0.4"),
+    ]
+    trained = cells["train=lora,mixture.large_share=0.2"].record
+    assert trained.task == "train_evaluate"
+    assert trained.axes["train"] == "lora"
+    assert trained.backbone["adapter_sha256"]
+    assert cells["train=frozen,mixture.large_share=0.2"].record.backbone["adapter_sha256"] is None
+    facts = trained.data["training"]
+    assert facts["shares"]["banking77"] == pytest.approx(0.2)
+    assert facts["curve"][-1][0] == 1.0
+
+    alone = run(*TINY, "train=lora", "mixture.large_share=0.2")
+    assert alone.status == 0
+    assert "already recorded" in alone.err
+    assert len(list(tmp_runs.glob("*/record.json"))) == 3  # what is frozen has no mixture: one cell
+
+    trainings = {path.parent for path in tmp_runs.glob("*/training.json")}
+    other = run(*TINY, "train=lora", "mixture.large_share=0.2", "benchmark=question_sensitivity")
+    assert other.status == 0, other.err
+    assert "already trained" in other.err
+    assert {path.parent for path in tmp_runs.glob("*/training.json")} == trainings
+
+    # Another rate is another training and another cell; how often it is saved is neither.
+    watched = run(*TINY, "train=lora", "mixture.large_share=0.2", "train.checkpoint_minutes=1")
+    assert "already recorded" in watched.err
+    faster = run(*TINY, "train=lora", "mixture.large_share=0.2", "train.lr=1e-3")
+    assert faster.status == 0
+    assert len(list(tmp_runs.glob("*/training.json"))) == len(trainings) + 1
+
+
+@pytest.mark.slow
+def test_a_trained_cell_answers_as_it_was_measured(data_root, tmp_runs, monkeypatch) -> None:
+    import reflex
+    from reflex.tracking.predictions import read_predictions
+
+    monkeypatch.setenv("REFLEX_DATA", str(data_root))
+    done = run(*TINY, "train=lora")
+    assert done.status == 0, done.err
+    (record,) = tmp_runs.glob("*/record.json")
+    assert read_record(record.parent).config["backbone"]["adapter"]
+    rows = read_predictions(record.parent)
+    from reflex.benchmarks.tickets import Tickets
+
+    row = next(row for row in Tickets().load().rows if row.id == rows["item_id"][0])
+    questions = {name: question.model_dump() for name, question in row.questions.items()}
+    answers = reflex.load(str(record.parent)).decide(
+        [reflex.contract.parse_request({"state": row.state, "questions": questions})]
+    )[0]
+    for _, found in rows[rows["item_id"] == row.id].iterrows():
+        wanted = list(found["probabilities"])
+        assert list(answers[found["question_id"]].probabilities) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_what_cannot_be_trained_is_refused_before_anything_is_read(tmp_runs) -> None:
+    words = ("task=train_evaluate", "benchmark=tickets", "backbone=tiny_llama", "tracker=none")
+    missing = run(*words)
+    assert (missing.status, missing.err.strip()) == (
+        1,
+        "error: mixture: choose what to train on, e.g. mixture=embedded",
+    )
+    twice = run(*words, "mixture=embedded", "backbone.adapter=some/folder")
+    assert "backbone.adapter=some/folder: task=train_evaluate trains its own" in twice.err
+    nothing = run("task=train", "mixture=embedded", "train=frozen", "backbone=tiny_llama")
+    assert "train=frozen: trains nothing" in nothing.err
