@@ -22,8 +22,10 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh
 	@bash scripts/setup.sh
 	@touch $@
 
-run: setup ## the first experiment: order averaging on the embedded model and data
+run: setup ## the first experiment on the embedded model and data, then a question to the released model
 	$(PY) -m reflex.run experiment=order_averaging $(ARGS)
+	@echo "The released model answers examples/ticket.request.json:"
+	@$(PY) -m reflex.answer examples/ticket.request.json run=stable
 
 test: setup ## the fast tests (minutes, no GPU, no account)
 	$(PY) -m pytest -m "not slow" $(ARGS)

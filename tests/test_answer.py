@@ -1,0 +1,64 @@
+"""`python -m reflex.answer`: a request file to bars or JSON, mistakes to one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reflex.answer import bars, main
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "ticket.request.json"
+
+
+def test_the_example_is_answered_as_the_server_would(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(EXAMPLE), "backbone=tiny_llama", "--json"]) == 0
+    answers = json.loads(capsys.readouterr().out)["answers"]
+    assert list(answers) == ["refund", "team", "mood"]
+    assert sum(answers["team"]["probabilities"].values()) == pytest.approx(1)
+    assert answers["mood"]["legend"]["0"] == "very unhappy"
+
+
+def test_bars_are_as_long_as_their_probability() -> None:
+    told = bars(
+        {
+            "model": "m",
+            "answers": {
+                "q": {"type": "noul", "noul": 0.9},
+                "s": {
+                    "type": "score",
+                    "confidence": 0.5,
+                    "legend": {"0": "low", "1": "high"},
+                    "probabilities": {"0": 0.25, "1": 0.75},
+                },
+            },
+        }
+    )
+    assert told.splitlines() == [
+        "model: m",
+        "q (noul)",
+        " * yes   90.0%  " + "█" * 27,
+        "   no    10.0%  " + "█" * 3,
+        "s (score, confidence 0.50)",
+        "   low    25.0%  " + "█" * 8,
+        " * high   75.0%  " + "█" * 22,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["missing.json"], "missing.json: No such file"),
+        (["run=stable"], "name one file"),
+        ([str(EXAMPLE), "backbone=nothing"], "nothing"),
+        ([str(Path(__file__))], "not JSON"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 1
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
