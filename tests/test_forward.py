@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import lru_cache
+from typing import Any
 
 import pytest
 import torch
@@ -169,7 +170,7 @@ def test_tokens_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     prefilled: list[int] = []
     real = calls.prefill
 
-    def counting(b: Backbone, prefixes: list[tuple[int, ...]], head: object = None) -> list:
+    def counting(b: Backbone, prefixes: list[tuple[int, ...]], head: Any = None) -> list:
         prefilled.extend(len(prefix) for prefix in prefixes)
         return real(b, prefixes, head)
 
