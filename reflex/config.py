@@ -8,6 +8,7 @@ _self_]`). Imports no torch.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,7 @@ class RootConfig:
     results_dir: str = "results"
 
 
+@functools.cache
 def readout_config() -> type:
     """The `readout` group: a readout's name per question type, and every readout's own options."""
     types = [(kind, str, field(default="label_tokens")) for kind in ("choice", "noul", "score")]
@@ -93,7 +95,16 @@ def readout_config() -> type:
         (name, module.Config, field(default_factory=module.Config))
         for name, module in modules("reflex.readouts", "\nclass Config")
     ]
-    return dataclasses.make_dataclass("ReadoutConfig", [*types, *own])
+    made = dataclasses.make_dataclass("ReadoutConfig", [*types, *own])
+    made.__module__ = __name__
+    return made
+
+
+def __getattr__(name: str) -> type:
+    """`ReadoutConfig`: launchers pickle the schemas, and a made class must be found by its name."""
+    if name == "ReadoutConfig":
+        return readout_config()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def register() -> None:

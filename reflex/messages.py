@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 USER_ERRORS = (ReflexError, HydraException, OmegaConfBaseException, YAMLError)
 """Mistakes in what was asked for; anything else is a fault of the machine or of this code."""
 
+LAUNCHERS = ("joblib", "submitit_local", "submitit_slurm", "ray")
+"""Hydra's launchers that conf/launcher/ uses and that are plugins of their own."""
+
 
 def say(error: Exception, before: str = "") -> None:
     """Log the error as one line after `before`; with its traceback where it is a fault of this code."""
@@ -63,6 +66,8 @@ def _no_option(error: MissingConfigException) -> str:
     asked = f"{group}={name}"
     if asked not in sys.argv:
         asked = _place(rf"{group}\b.*\b{re.escape(name)}\b") + asked
+    if group == "hydra/launcher" and name in LAUNCHERS:
+        return f"{asked}: needs the extra `sweep`: pip install 'reflex-systemone[sweep]'"
     close = difflib.get_close_matches(name, known, 1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     return f"{asked}: no such option{hint}; use one of {', '.join(known) or 'none'}"

@@ -21,7 +21,8 @@ from reflex.build import check_config
 from reflex.config import conf_dir, register
 from reflex.messages import USER_ERRORS, one_line, say
 from reflex.tasks import outcome
-from reflex.tasks.identity import Sweep
+from reflex.tasks.identity import Sweep, swept_overrides
+from reflex.tasks.pages import close_sweep
 from reflex.tasks.smoke import shrink
 
 
@@ -33,10 +34,11 @@ def cell(cfg: DictConfig) -> None:
         if instantiate(cfg.task).run(cfg):
             outcome.fail()
     except Exception as error:
-        outcome.fail()
+        outcome.fail(one_line(error))
         say(error, "error: ")
         if HydraConfig.get().mode is RunMode.MULTIRUN:
             _record_failure(cfg, error)
+    outcome.hand_over(",".join(swept_overrides()))
 
 
 def _record_failure(cfg: DictConfig, error: Exception) -> None:
@@ -64,6 +66,10 @@ def main() -> int:
     run = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(cell)
     try:
         run()
+    except outcome.CellFailed as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        outcome.fail()
+        close_sweep()
     except (*USER_ERRORS, OSError) as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 1

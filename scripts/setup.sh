@@ -6,7 +6,7 @@
 #   PYTHON=/path/to/python3.12   the interpreter to use (default: the first of 3.11, 3.12, 3.13 found)
 #   TORCH_INDEX=URL              where CPU builds of torch are published, if pip's own index has none
 #   EXTRAS=dev,serve,sweep       which extras of pyproject.toml to install
-#                                (default: dev,serve, and gpu where there is an NVIDIA GPU)
+#                                (default: dev,serve,sweep, and gpu where there is an NVIDIA GPU)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -88,7 +88,7 @@ if [ ! -x "$venv/bin/pip" ]; then
 fi
 install_torch
 rm -f "$venv/torch.log"
-extras=${EXTRAS:-dev,serve$(has_nvidia_gpu && printf ,gpu || true)}
+extras=${EXTRAS:-dev,serve,sweep$(has_nvidia_gpu && printf ,gpu || true)}
 say "installing reflex-systemone[$extras] (a few minutes the first time)"
 pip_install --editable ".[$extras]" --constraint constraints.txt
 say "done"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from reflex.errors import ReflexError
 from reflex.messages import say
 
 log = logging.getLogger(__name__)
@@ -18,16 +19,38 @@ cells: dict[Path, str] = {}
 """Folders of the cells this process ran or found recorded, in order, and their groups."""
 
 
+reason = ""
+"""Why the last cell failed, in one line, where it raised."""
+
+launched = True
+"""Whether this process runs cells for the command's own process, which is the one that calls `reset`."""
+
+
+class CellFailed(ReflexError):
+    """A cell that ran in another process failed."""
+
+
 def reset() -> None:
-    """Forget everything: a command starts."""
-    global status
-    status = 0
+    """Forget everything: a command starts, in this process."""
+    global status, reason, launched
+    status, reason, launched = 0, "", False
     cells.clear()
 
 
-def fail() -> None:
+def fail(why: str = "") -> None:
+    global status, reason
+    status, reason = 1, why
+
+
+def hand_over(cell: str) -> None:
+    """After a cell in a launched process: raise CellFailed if it failed, which Hydra carries back.
+
+    The launcher has ended all cells by then; in the command's own process nothing may stop a sweep.
+    """
     global status
-    status = 1
+    if launched and status:
+        status = 0  # the next cell of this process starts anew
+        raise CellFailed(f"{cell} failed: {reason or 'its own output and record say why'}")
 
 
 def ran(group: str, folder: Path) -> None:

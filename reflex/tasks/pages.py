@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -10,6 +11,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from reflex.tasks import outcome
 from reflex.tasks.identity import Sweep
+from reflex.tracking.environment import command_line
+
+_sweeping: DictConfig | None = None
+"""The configuration of the sweep that this command runs."""
 
 
 class PageCallback(Callback):
@@ -29,15 +34,33 @@ class PageCallback(Callback):
             overrides=(*overrides, *(str(override.input_line) for override in given)),
             given=tuple(own),
             experiment=config.hydra.runtime.choices.get("experiment"),
+            command=command_line(),
         ).to_env()
+        global _sweeping
+        _sweeping = config
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        sweep = Sweep.from_env()
-        if sweep is not None:
-            for group in dict.fromkeys(outcome.cells.values()) or [sweep.group]:
-                outcome.close(config, group)
-        Sweep.forget()
+        close_sweep()
 
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
         for group in list(outcome.cells.values())[-1:]:
             outcome.close(config, group)
+
+
+def close_sweep() -> None:
+    """Table and page of every group of the sweep. Hydra does not call back when a launched cell failed."""
+    sweep = Sweep.from_env()
+    if sweep is None or _sweeping is None:
+        return
+    own = dict.fromkeys(outcome.cells.values())
+    for group in own or recorded_groups(Path(_sweeping.runs_dir), sweep):
+        outcome.close(_sweeping, group)
+    Sweep.forget()
+
+
+def recorded_groups(runs: Path, sweep: Sweep) -> list[str]:
+    """The sweep's groups (one an experiment) by its records, for cells that other processes ran."""
+    from reflex.tracking.record import find_records
+
+    groups = (cell.record.group for cell in find_records(runs).found)
+    return list(dict.fromkeys(g for g in groups if g.endswith(f"-{sweep.digest}")))
