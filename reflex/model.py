@@ -10,7 +10,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -93,7 +93,7 @@ class DecisionModel(torch.nn.Module):
         self.readouts = {kind: built[name] for kind, name in names.items()}
         styles = variants(style, backbone.tokens.template)
         first, second = (self._prefix(state) for state in ("a", "0"))
-        self.head = commonprefix([first, second])
+        self.head = first[: _common(first, second)]
         """Tokens that every prefix begins with: the prompt's own words before the state."""
         # One renderer per wording: the same readout (and head) that writes with other words.
         self.renderers = {
@@ -128,7 +128,7 @@ class DecisionModel(torch.nn.Module):
                 Asked(question_id, question, readout, tuple(branches), tuple(spans), size, notes)
             )
         # At least one token of the prefix stays: a state is more than the prompt's own words.
-        head = min(len(commonprefix([prefix, self.head])), len(prefix) - 1)
+        head = min(_common(prefix, self.head), len(prefix) - 1)
         return Prepared(Tree(prefix, tuple(segments), max(0, head)), tuple(asked))
 
     def _prefix(self, state: Any) -> tuple[int, ...]:
@@ -204,6 +204,11 @@ class DecisionModel(torch.nn.Module):
 
 
 TYPES = ("choice", "noul", "score")
+
+
+def _common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many of their first tokens are the same."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
 
 
 def _readout(config: Any, name: str, backbone: Backbone, style: Any) -> Readout:
