@@ -243,15 +243,20 @@ def test_index_keeps_every_experiment(places: Places):
             config={"verdict": block},
             finished="2026-05-05T00:00:00Z",
         )
+    (places.results.parent / "experiments/kinds.md").write_text(
+        EXPERIMENT.replace("Order averaging", "Kinds | of orders")
+    )
     page_of(places, "reverse-1")
-    text = index.read_text()
+    text, open_ = index.read_text().split("## Asked, without a result of full scope yet")
+    assert "| [Kinds \\| of orders](../experiments/kinds.md) | Does averaging help? |" in open_
+    assert "averaging.md" not in open_
     rows = [line for line in text.splitlines() if line.startswith("| [")]
     assert rows == [
         "| [Reverse](reverse.md) | – | worse (orders=one: worse) | 2026-05-05 |",
         "| [Order averaging](averaging.md) | Does averaging help? | better (orders=two: better; "
         "orders=four: better) | 2026-01-02 |",
     ]
-    assert "Why." in text
+    assert "Why." in open_
 
 
 def test_rule_is_applied_within_each_setting(places: Places):

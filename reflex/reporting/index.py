@@ -1,10 +1,12 @@
-"""`results/README.md`: every experiment with its verdict, the negative ones too."""
+"""`results/README.md`: every experiment with its verdict, the negative ones too, and those without a result."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+from reflex.reporting.experiments import read_experiment
 from reflex.reporting.hand import SIGNATURE, Section, harmless, read_blocks, weave
 from reflex.reporting.sweep import Places, read_manifest
 from reflex.reporting.tables import markdown_table
@@ -41,11 +43,27 @@ def index_sections(places: Places) -> list[Section]:
         "beside it (`python -m reflex.report`); an experiment that showed nothing stays here."
     )
     top = Section(None, f"# Results\n\n{SIGNATURE}\n\n{intro}")
-    if not found:
-        return [top, Section("Experiments", "None yet: `python -m reflex.run experiment=NAME`.")]
-    rows = [_row(name, manifest) for name, manifest in found]
-    table = markdown_table(["experiment", "question", "verdict", "date"], rows, left=4)
-    return [top, Section("Experiments", table)]
+    body = "None yet: `python -m reflex.run experiment=NAME`."
+    if found:
+        rows = [_row(name, manifest) for name, manifest in found]
+        body = markdown_table(["experiment", "question", "verdict", "date"], rows, left=4)
+    sections = [top, Section("Experiments", body)]
+    if open_ := _without_result(places, {name for name, _ in found}):
+        sections.append(Section("Asked, without a result of full scope yet", open_))
+    return sections
+
+
+def _without_result(places: Places, answered: set[str]) -> str:
+    """The experiments that are written down and have no page among the results."""
+    pages = sorted(places.experiments.glob("*.md"))
+    folder = os.path.relpath(places.experiments, places.results.resolve()).replace(os.sep, "/")
+    asked = [(page.stem, read_experiment(places.experiments, page.stem)) for page in pages]
+    rows = [
+        [f"[{harmless(each.title)}]({folder}/{name}.md)", harmless(each.question or "–")]
+        for name, each in asked
+        if name not in answered
+    ]
+    return markdown_table(["experiment", "question"], rows, left=2) if rows else ""
 
 
 def _row(name: str, manifest: dict[str, Any]) -> list[str]:
