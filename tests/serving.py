@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,11 +55,16 @@ def tiny_decider(*overrides: str, backbone: str = "tiny_llama") -> Decider:
 
 @contextmanager
 def serving(
-    decider: Decider | None, keys: Sequence[str] = (), engine: Engine | None = None, **config: Any
+    decider: Decider | None,
+    keys: Sequence[str] = (),
+    engine: Engine | None = None,
+    around: Callable[[Any], Any] = lambda app: app,
+    **config: Any,
 ) -> Iterator[str]:
     """A server around `decider` (or `engine`) in this process; yields its base URL.
 
-    With a decider it yields once that is ready; with an engine of the caller's at once.
+    With a decider it yields once that is ready; with an engine of the caller's at once. `around` puts
+    something in front of the application, such as a witness of what arrives.
     """
     settings = ServeConfig(warm_up=False, **config)
     own = engine is None
@@ -69,7 +74,7 @@ def serving(
         return decider
 
     engine = engine or Engine(settings, load)
-    app = create_app(engine, settings, Keys(keys))
+    app = around(create_app(engine, settings, Keys(keys)))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, port=0, host="127.0.0.1"))
     sock = server.config.bind_socket()
     sock.listen(128)
