@@ -18,7 +18,7 @@ from reflex.forward import calls
 from reflex.forward.config import ForwardConfig
 from reflex.forward.engine import Forward
 from reflex.forward.state_cache import StateCache
-from reflex.forward.tree import Segment, Tree, lay_out, units
+from reflex.forward.tree import Segment, Tree, fill_rows, join_rows, lay_out, units
 
 FAMILIES = ("llama", "qwen3", "qwen3_5")
 STRATEGIES = ("packed", "batched", "flat", "auto")
@@ -124,7 +124,11 @@ def test_gradients_flow_and_equal_the_flat_ones(family: str) -> None:
         BackboneConfig(name="g", source="random", path=family), DeviceConfig(dtype="float32")
     )
     backbone.model.requires_grad_(True)
-    trees = [random_tree(random.Random(5), 20, 2, 2), random_tree(random.Random(6), 9, 1, 0)]
+    trees = [
+        random_tree(random.Random(5), 20, 2, 2, HEAD),
+        random_tree(random.Random(6), 9, 1, 0, HEAD),
+        random_tree(random.Random(7), 5, 2, 1),
+    ]
     gradients, names = [], []
     for strategy in ("auto", "flat"):
         result = Forward(backbone, ForwardConfig(strategy=strategy)).run(trees)
@@ -137,6 +141,23 @@ def test_gradients_flow_and_equal_the_flat_ones(family: str) -> None:
     assert names == [{"flat"} if family == "qwen3_5" else {"tree_rows"}, {"flat"}]
     scale = gradients[1].abs().max()
     assert float((gradients[0] - gradients[1]).abs().max() / scale) < 1e-4
+
+
+def test_trees_in_one_row_share_the_prompts_own_words() -> None:
+    trees = [random_tree(random.Random(i), 5, 1, 2, HEAD) for i in range(3)]
+    rows = [
+        lay_out(i, tree, units(tree, 99), 10 * i, with_prefix=True) for i, tree in enumerate(trees)
+    ]
+    size = sum(tree.unique_tokens for tree in trees) - 2 * len(HEAD)
+    (group,) = fill_rows(rows, size, len(HEAD))
+    row = join_rows(group, len(HEAD))
+    assert len(row.ids) == size
+    assert row.ids[: len(HEAD)] == HEAD
+    assert row.ends[: len(HEAD)] == (size,) * len(HEAD)
+    second = size - len(group[2].ids) - len(group[1].ids) + 2 * len(HEAD)
+    assert row.positions[second] == len(HEAD)
+    assert row.ids[second : second + 5] == group[1].ids[len(HEAD) : len(HEAD) + 5]
+    assert len(fill_rows(rows, size - 1, len(HEAD))) == 2
 
 
 def test_a_dropped_cache_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,19 +102,24 @@ class Strategies:
     def tree_rows(self, chosen: Sequence[int]) -> None:
         """Prefix and branches under one block mask, no cache: the strategy gradients flow through.
 
-        Several trees share a row (each starts at position 0 and sees only itself), so that hardly any
-        token is padding.
+        Several trees share a row, so that hardly any token is padding; each sees the prompt's own first
+        words, which a row holds once, and itself.
         """
-        rows = []
+        by_head: dict[tuple[int, ...], list[Row]] = {}
         for index in chosen:
             tree = self.trees[index]
             room = max(1, self.config.max_tokens - len(tree.prefix))
             for part in by_sum(units(tree, room), partial(unit_tokens, tree), room):
-                rows.append(lay_out(index, tree, part, self.starts[index], with_prefix=True))
-        rows = [join_rows(group) for group in fill_rows(rows, self.config.tree_row_tokens)]
+                row = lay_out(index, tree, part, self.starts[index], with_prefix=True)
+                by_head.setdefault(tree.head_ids, []).append(row)
+        rows = [
+            join_rows(group, len(head))
+            for head, alike in by_head.items()
+            for group in fill_rows(alike, self.config.tree_row_tokens, len(head))
+        ]
         rows.sort(key=lambda row: -len(row.ids))
-        for alike in similar(rows, lambda row: len(row.ids)):
-            for group in self._by_mask(alike, lambda row: 0):
+        for near in similar(rows, lambda row: len(row.ids)):
+            for group in self._by_mask(near, lambda row: 0):
                 hidden = calls.run_tree_rows(self.backbone, group)
                 self._keep(hidden, [row.reads for row in group])
 

@@ -175,32 +175,39 @@ def lay_out(
     return Row(tree_index, tuple(ids), tuple(positions), tuple(ends), tuple(reads))
 
 
-def join_rows(rows: Sequence[Row]) -> Row:
-    """Rows side by side as one; no part sees another. `tree` is the first part's."""
-    ids: list[int] = []
-    positions: list[int] = []
-    ends: list[int] = []
+def join_rows(rows: Sequence[Row], head: int = 0) -> Row:
+    """Rows side by side as one; no part sees another. `tree` is the first part's.
+
+    The first `head` tokens, the same in all of them, are laid once: every part continues from there.
+    """
+    first = rows[0]
+    ids, positions = list(first.ids[:head]), list(first.positions[:head])
+    ends = [head + sum(len(row.ids) - head for row in rows)] * head
     reads: list[tuple[int, int]] = []
     for row in rows:
-        offset = len(ids)
-        ids += row.ids
-        positions += row.positions
-        ends += [end + offset for end in row.ends]
+        offset = len(ids) - head
+        ids += row.ids[head:]
+        positions += row.positions[head:]
+        ends += [end + offset for end in row.ends[head:]]
         reads += [(at + offset, flat) for at, flat in row.reads]
-    return Row(rows[0].tree, tuple(ids), tuple(positions), tuple(ends), tuple(reads))
+    return Row(first.tree, tuple(ids), tuple(positions), tuple(ends), tuple(reads))
 
 
-def fill_rows(rows: Sequence[Row], width: int) -> list[list[Row]]:
-    """Rows in bins of at most `width` tokens (best fit, longest first); a longer row stands alone."""
+def fill_rows(rows: Sequence[Row], width: int, head: int = 0) -> list[list[Row]]:
+    """Rows in bins that `join_rows` makes at most `width` tokens of (best fit, longest first).
+
+    A longer row stands alone.
+    """
     bins: list[list[Row]] = []
     room: list[int] = []
     for row in sorted(rows, key=lambda row: -len(row.ids)):
-        fitting = [i for i, free in enumerate(room) if free >= len(row.ids)]
+        size = len(row.ids) - head
+        fitting = [i for i, free in enumerate(room) if free >= size]
         if fitting:
             best = min(fitting, key=lambda i: room[i])
             bins[best].append(row)
-            room[best] -= len(row.ids)
+            room[best] -= size
         else:
             bins.append([row])
-            room.append(width - len(row.ids))
+            room.append(width - head - size)
     return bins
