@@ -139,7 +139,7 @@ def build_training(cfg: DictConfig, folder: Path) -> TrainingModule:
     seed_everything(cfg.seed, verbose=False)
     model: DecisionModel = build_model(cfg)
     prepare(model, config, cfg.seed)
-    compiled = prepare_rows(model, rows)
+    compiled = prepare_rows(model, rows, config)
     packable = model.backbone.facts.packable and model.engine.config.strategy != "flat"
     sizes = [
         each.tree.unique_tokens + (0 if packable else each.tree.reread_tokens) for each in compiled

@@ -72,6 +72,6 @@ def fill(order: Sequence[int], tokens: Sequence[int], budget: int) -> list[list[
     return parts
 
 
-def request_of(row: Row) -> Request:
-    """The row as the request a server would be sent."""
-    return Request(state=row.state, questions=row.questions)
+def request_of(row: Row, orders: int | None = None) -> Request:
+    """The row as the request a server would be sent, in its own number of option orders if given."""
+    return Request(state=row.state, questions=row.questions, permutations=orders)

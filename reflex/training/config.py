@@ -20,6 +20,9 @@ class TrainConfig:
     lr, head_lr: peak rates of the backbone's update and of the heads (AdamW). warmup: share of the steps.
     step_tokens: unique tokens of one optimiser step. micro_tokens: of one forward and backward, which
     bounds memory. max_tokens: stop the plan after this many tokens (null: all rows of the mixture).
+    orders: option orders each question is trained in (null: those of the `orders` group).
+    schema_first: share of the rows, by hash of their id, that are read in the layout schema_first whatever
+    prompt.layout says (null: all rows in prompt.layout).
     checkpoint_minutes: at most this much work is lost. keep: checkpoints kept. fresh: set an old run aside.
     name: the run's folder below runs_dir, instead of its hash.
     save_dtype: of the saved adapter (float16 halves its size and keeps three digits more than it needs).
@@ -40,6 +43,8 @@ class TrainConfig:
     micro_tokens: int = 1536
     max_tokens: int | None = None
     bucket_steps: int = 16
+    orders: int | None = None
+    schema_first: float | None = None
     gradient_checkpointing: bool = False
     checkpoint_minutes: float = 4.0
     keep: int = 2
@@ -61,5 +66,16 @@ class TrainConfig:
             )
         if not 0 <= self.warmup < 1:
             raise ConfigError(f"train.warmup={self.warmup}: a share of the steps, in 0..1")
+        if self.orders is not None and self.orders < 1:
+            raise ConfigError(f"train.orders={self.orders}: must be at least 1")
+        if self.schema_first is not None and not 0 <= self.schema_first <= 1:
+            raise ConfigError(
+                f"train.schema_first={self.schema_first}: a share of the rows, in 0..1"
+            )
+        if self.loss.anchor and self.method in ("full", "head"):
+            raise ConfigError(
+                f"train.loss.anchor: needs train.method=lora; with {self.method} no frozen weights are kept "
+                "beside the trained ones"
+            )
         if self.lr <= 0 or self.head_lr <= 0:
             raise ConfigError("train.lr and train.head_lr must be above 0")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -55,6 +56,7 @@ class LoraLinear(torch.nn.Module):
         self.a = torch.nn.Parameter(a.to(device))
         self.b = torch.nn.Parameter(torch.zeros(out_features, config.rank, device=device))
         self.dtype = base.weight.dtype
+        self.frozen = False
         self.register_buffer("base", base.weight.detach().float(), persistent=False)
         self.register_buffer("merged", base.weight.detach().clone(), persistent=False)
 
@@ -69,6 +71,9 @@ class LoraLinear(torch.nn.Module):
         return self.merged  # type: ignore[return-value]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.frozen:
+            base: torch.Tensor = self.base  # type: ignore[assignment]
+            return torch.nn.functional.linear(x, base.to(self.dtype), self.bias)
         return _MergedProduct.apply(x, self.a, self.b, self.merged, self.bias, self.scale)
 
 
@@ -102,3 +107,16 @@ def lora_layers(model: torch.nn.Module) -> Iterator[tuple[str, LoraLinear]]:
 def merge_all(model: torch.nn.Module) -> None:
     for _, layer in lora_layers(model):
         layer.merge()
+
+
+@contextmanager
+def frozen(model: torch.nn.Module) -> Iterator[None]:
+    """Inside, the model computes as if it had never been trained: base weights, no update."""
+    layers = [layer for _, layer in lora_layers(model)]
+    for layer in layers:
+        layer.frozen = True
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.frozen = False

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import lightning
 import torch
 
 from reflex.data.rows import Row, rows_sha256
-from reflex.errors import TrainingError
+from reflex.errors import ConfigError, TrainingError
 from reflex.forward.product_attention import use_product_attention
 from reflex.model import DecisionModel, Prepared
+from reflex.readouts.base import OptionScores
 from reflex.training.batches import Plan, fill, request_of
 from reflex.training.config import TrainConfig
-from reflex.training.lora import add_lora, lora_layers, merge_all
+from reflex.training.lora import add_lora, frozen, lora_layers, merge_all
 from reflex.training.losses import question_losses
 from reflex.training.processes import local_gradients, process, sum_over_processes
+
+log = logging.getLogger(__name__)
 
 
 def prepare(model: DecisionModel, config: TrainConfig, seed: int) -> None:
@@ -66,6 +71,7 @@ class TrainingModule(lightning.LightningModule):
         self.fingerprint = f"{plan.fingerprint()}:{rows_sha256(rows)}"
         self.step = 0
         self.last: dict[str, float] = {}
+        check_targets(compiled, config)
 
     # -- what Lightning asks for ---------------------------------------------------------------
 
@@ -132,13 +138,30 @@ class TrainingModule(lightning.LightningModule):
 
     def losses(self, indices: Sequence[int]) -> torch.Tensor:
         """One loss per question of these rows, in order."""
-        output = self.model([self.compiled[i] for i in indices])
-        scored, targets = [], []
-        for i, scores in zip(indices, output.scores, strict=True):
-            for name in self.rows[i].questions:
-                scored.append(scores[name])
-                targets.append(self.rows[i].labels[name])
-        return question_losses(scored, targets, self.config.loss)
+        compiled = [self.compiled[i] for i in indices]
+        asked = [(i, name) for i in indices for name in self.rows[i].questions]
+        targets = [self.rows[i].labels[name] for i, name in asked]
+        held = self.frozen_answers(compiled) if self.config.loss.anchor else None
+        scores = dict(zip(indices, self.model(compiled).scores, strict=True))
+        scored = [scores[i][name] for i, name in asked]
+        return question_losses(scored, targets, self.config.loss, held)
+
+    def frozen_answers(self, compiled: Sequence[Prepared]) -> list[OptionScores | None]:
+        """What the untrained backbone scores, question by question; None where a readout's head decides.
+
+        With gradients switched on, so that it is the same forward to the last bit: without them the engine
+        would share cached prefixes.
+        """
+        with frozen(self.model):
+            output = self.model(compiled)
+        return [
+            replace(scores, scores=tuple(each.detach() for each in scores.scores))
+            if has_frozen_answer(asked.readout)
+            else None
+            for item, found in zip(compiled, output.scores, strict=True)
+            for asked in item.asked
+            for scores in (found[asked.question_id],)
+        ]
 
     def _rows_of(self, step: int) -> str:
         names = [self.rows[i].id for micro in self.plan.steps[step] for i in micro]
@@ -196,9 +219,40 @@ def rate(step: int, steps: int, config: TrainConfig) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
-def prepare_rows(model: DecisionModel, rows: Sequence[Row]) -> list[Prepared]:
-    """Every row as a tree, tokenised once."""
-    return [model.prepare(request_of(row)) for row in rows]
+def prepare_rows(
+    model: DecisionModel, rows: Sequence[Row], config: TrainConfig | None = None
+) -> list[Prepared]:
+    """Every row tokenised once, in the orders and the layout that `config` asks for."""
+    orders = None if config is None else config.orders
+    return [model.prepare(request_of(row, orders)) for row in rows]
+
+
+def has_frozen_answer(readout: Any) -> bool:
+    """Whether the frozen backbone answers through `readout`: a head starts untrained and has nothing to say."""
+    return getattr(readout, "head", None) is None
+
+
+def check_targets(compiled: Sequence[Prepared], config: TrainConfig) -> None:
+    """Raise ConfigError for a loss term that these questions leave without a target."""
+    asked = [each for item in compiled for each in item.asked]
+    if config.loss.anchor:
+        headed = sorted(
+            {each.readout.name for each in asked if not has_frozen_answer(each.readout)}
+        )
+        if all(not has_frozen_answer(each.readout) for each in asked):
+            raise ConfigError(
+                f"train.loss.anchor: readout {', '.join(headed)} has no frozen answer, its head is untrained; "
+                "use readout=label_tokens or continuation, or remove the anchor"
+            )
+        if headed:
+            log.warning("train.loss.anchor: questions read by %s are not held", ", ".join(headed))
+    if config.loss.self_distill and all(
+        len({branch.order for branch in each.branches}) == 1 for each in asked
+    ):
+        raise ConfigError(
+            "train.loss.self_distill: every question is read in one order, which is its own mean; set "
+            "train.orders=4 and a readout with labels"
+        )
 
 
 __all__ = ["TrainingModule", "lora_layers", "prepare", "prepare_rows", "rate", "trainable"]
