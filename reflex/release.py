@@ -40,7 +40,8 @@ def verify(folder: Path, manifest: dict[str, Any]) -> None:
     """Raise RecordError naming the first file that is missing or not what was released."""
     for name, wanted in sorted(manifest["files"].items()):
         path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
+        # By its name alone: the hub's cache keeps every file as a link to where its content lies.
+        if Path(name).is_absolute() or ".." in Path(name).parts:
             raise RecordError(f"{folder / MANIFEST}: {name} lies outside the release")
         if not path.is_file():
             raise RecordError(f"{folder}: {name} is missing; fetch the release again")

@@ -63,6 +63,7 @@ def test_two_cells_are_two_finished_runs_with_the_records_numbers(
         assert tracker.logger is not None
         record = record.model_copy(update={"wandb": tracker.info})
         record = write_record(tmp_path / record.hash, record, FRAME)
+        (tmp_path / record.hash / "calibration.json").write_text("{}")  # it is served with that
         tracker.log_result(record, {"adapter/weights.bin": weights})
     shown = capfd.readouterr()
     assert shown.out == ""
@@ -87,7 +88,7 @@ def test_two_cells_are_two_finished_runs_with_the_records_numbers(
         assert {key: run["summary"].get(key) for key in numbers} == numbers
         assert run["summary"]["reliability"]["_type"] == "table-file"
         files = run["artifacts"][f"averaging-{kept.hash[:12]}"]
-        extra = ["adapter/weights.bin"] if orders == "two" else []
+        extra = ["adapter/weights.bin", "calibration.json"] if orders == "two" else []
         assert files == [*extra, "predictions.parquet", "record.json"]
     assert (runs["orders=one"]["project"], runs["orders=one"]["tags"]) == (
         "reflex",

@@ -13,6 +13,7 @@ from reflex.config import conf_dir
 from reflex.errors import BackboneError, ConfigError, RecordError
 from reflex.loading import compose, recorded_values, run_folder, typed
 from reflex.serving.engine import Source
+from reflex.serving.fetch import from_hub, from_wandb
 from reflex.stable import stable_folder
 from reflex.tracking.record import RunRecord, read_record
 
@@ -70,7 +71,7 @@ def locate(run: str, overrides: Sequence[str] = ()) -> tuple[RunRecord, Path, di
     if run == "stable":
         folder, hashes = _stable(overrides)
     elif run.startswith("wandb:"):
-        folder = _from_wandb(run.removeprefix("wandb:"))
+        folder = from_wandb(run.removeprefix("wandb:"))
     elif (Path("releases") / run / "record.json").is_file():
         folder = Path("releases") / run
     else:
@@ -79,7 +80,7 @@ def locate(run: str, overrides: Sequence[str] = ()) -> tuple[RunRecord, Path, di
         except RecordError:
             if run.count("/") != 1 or run.startswith((".", "/")) or Path(run).exists():
                 raise
-            folder = _from_hub(run)
+            folder = from_hub(run)
     record = read_record(folder)
     if record.status != "finished":
         raise RecordError(f"run {run}: it failed ({record.error}); only finished runs are served")
@@ -123,7 +124,6 @@ def onto_record(
         if top in SERVED and top not in touched:
             OmegaConf.update(merged, key, value, force_add=True)
             touched.add(top)
-    merged.runs_dir = str(folder.parent)
     return typed(cfg, merged, SERVED), touched
 
 
@@ -173,36 +173,6 @@ def _stable(overrides: Sequence[str]) -> tuple[Path, dict[str, str]]:
     profiles = [o.partition("=")[2] for o in overrides if o.startswith("profile=")]
     folder, entry = stable_folder(profiles[-1] if profiles else "laptop")
     return folder, dict(entry.get("hashes") or {})
-
-
-def _from_wandb(path: str) -> Path:
-    """Download the run-record artifact of a W&B run."""
-    try:
-        import wandb
-
-        for artifact in wandb.Api().run(path).logged_artifacts():
-            if artifact.type == "run-record":
-                return Path(str(artifact.download()))
-    except Exception as error:  # W&B errors come in many classes; all mean the same to a user
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise RecordError(f"run=wandb:{path}: cannot be read ({reason})") from None
-    raise RecordError(f"run=wandb:{path}: that run logged no run-record artifact")
-
-
-def _from_hub(run: str) -> Path:
-    """The files of a hub repository that holds a record.json."""
-    from huggingface_hub import snapshot_download
-
-    try:
-        folder = Path(snapshot_download(run))
-    except Exception as error:  # hub errors come in a dozen classes; all mean the same to a user
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise RecordError(
-            f"run={run}: neither a folder, a recorded hash, a release nor a hub id ({reason})"
-        ) from None
-    if not (folder / "record.json").is_file():
-        raise RecordError(f"run={run}: that repository holds no record.json")
-    return folder
 
 
 def _leaves(node: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:

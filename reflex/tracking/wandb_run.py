@@ -204,6 +204,7 @@ class Tracker:
     def _log_artifact(self, record: RunRecord, extra_files: Mapping[str, Path]) -> None:
         import wandb
 
+        from reflex.calibration.fitted import FILE
         from reflex.tracking.record import PREDICTIONS, RECORD
 
         name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"{record.experiment or 'run'}-{record.hash[:12]}")
@@ -211,6 +212,8 @@ class Tracker:
         artifact.add_file(str(self.run_dir / RECORD))
         if record.predictions is not None:
             artifact.add_file(str(self.run_dir / PREDICTIONS))
+            if (self.run_dir / FILE).is_file():  # a run that is served from here needs it
+                artifact.add_file(str(self.run_dir / FILE))
         for inside, path in extra_files.items():
             # Weights are large: referenced where they are, not copied to the staging folder.
             if path.is_dir():
