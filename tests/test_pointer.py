@@ -159,6 +159,37 @@ def test_candidates_do_not_depend_on_order_cache_or_neighbours(path):
     assert torch.allclose(both.scores[0], alone.scores[0], atol=1e-4)
 
 
+def test_a_candidate_cache_keyed_by_sorted_options_is_caught(monkeypatch):
+    """The fault of a predecessor: an equal set of options came back in the order first seen."""
+    from reflex.readouts import candidates
+
+    encode = candidates.Readout._encode
+    known: dict = {}
+
+    def by_set(self, wanted):
+        kept = known.setdefault(tuple(sorted(wanted)), list(encode(self, wanted).values()))
+        return dict(zip(wanted, kept, strict=True))
+
+    def moved() -> float:
+        """How far an answer moves when the options are listed backwards."""
+        model = model_with(**CANDIDATES)
+        forth, back = (probabilities(model, _choice(o)) for o in (OPTIONS, OPTIONS[::-1]))
+        return max(abs(forth[key] - back[key]) for key in OPTIONS)
+
+    monkeypatch.setattr(
+        candidates, "sorted", list, raising=False
+    )  # options as the caller lists them
+    assert moved() < 1e-5
+    monkeypatch.setattr(candidates.Readout, "_encode", by_set)
+    assert moved() > 1e-3
+    with pytest.raises(AssertionError):
+        test_candidates_do_not_depend_on_order_cache_or_neighbours("llama")
+
+
+def _choice(options) -> Choice:
+    return Choice(criteria=dict.fromkeys(options))
+
+
 def test_candidates_are_encoded_once_and_train(monkeypatch):
     model = model_with(**CANDIDATES)
     readout: Any = model.readouts["choice"]

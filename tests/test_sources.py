@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -81,23 +82,49 @@ def test_a_blocked_source_is_refused_when_the_config_is_read():
         MixtureConfig(name="x", sources={"vitaminc": 1.0})
 
 
-def test_fever_adversarial_rows_that_share_evidence_are_dropped(data_root: Path):
-    """46 of its 764 rows share their evidence with vitaminc; the guard finds at least those."""
+def shared_evidence(data_root: Path) -> set[str]:
+    """Evidence of `fever_adversarial` rows that vitaminc has too."""
+    found = [
+        {json.loads(line)["evidence"].strip() for line in (data_root / name).open()}
+        for name in ("train/fever_adversarial.jsonl", "s1bench/vitaminc_test.jsonl")
+    ]
+    return found[0] & found[1]
+
+
+def test_the_46_fever_adversarial_rows_that_share_evidence_are_dropped(data_root: Path):
     each = source("fever_adversarial")
-    states = {item.id: item.states[0] for _, item in each.items(data_root)}
-    vitaminc = {
-        json.loads(line)["evidence"].strip()
-        for line in (data_root / "s1bench" / "vitaminc_test.jsonl").open()
-    }
-    sharing = {
-        name
-        for name, state in states.items()
-        if isinstance(state, dict) and state["evidence"].strip() in vitaminc
-    }
-    assert len(states) == 764
-    assert len(sharing) >= 1
+    states: dict[str, Any] = {item.id: item.states[0] for _, item in each.items(data_root)}
+    evidence = shared_evidence(data_root)
+    sharing = {name for name, state in states.items() if state["evidence"].strip() in evidence}
+    assert (len(states), len(sharing)) == (764, 46)
     assert sharing <= overlapping_ids(states, data_root)
-    assert len(overlapping_ids(states, data_root)) >= 46
+
+
+def kept_states(data_root: Path) -> str:
+    """Every state of every split of what is made of `fever_adversarial`, as one text."""
+    names = ("fever_adversarial", "fact_questions")
+    config = MixtureConfig(name="x", rows=50, sources=dict.fromkeys(names, 1.0))
+    pools = load_mixture(config, data_root).pools
+    assert all(pools[name].overlapping >= 46 for name in names)
+    states = [
+        state
+        for pool in pools.values()
+        for items in pool.items.values()
+        for item in items
+        for state in item.states
+    ]
+    return "\n".join(map(str, states))
+
+
+def test_no_source_made_of_them_keeps_shared_evidence(
+    data_root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    kept = kept_states(data_root)
+    assert not [evidence for evidence in shared_evidence(data_root) if evidence in kept]
+    # Without the guard the check above would fail.
+    monkeypatch.setattr("reflex.data.mixture.overlapping_ids", lambda states, root: set())
+    with pytest.raises(AssertionError):
+        kept_states(data_root)
 
 
 def test_splits_do_not_depend_on_the_order_or_number_of_rows(small_root: Path):
@@ -238,6 +265,21 @@ def test_no_abstention_state_can_answer_its_question(small_root: Path):
     )
     rows = load_mixture(config, small_root).train_rows()
     assert not any(abstained(row) for row in rows)
+
+
+def test_an_abstention_row_whose_state_still_answers_is_caught(
+    small_root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Both faults put back on purpose: families without neighbours, and options that say so themselves."""
+    alone = {family: frozenset({family}) for family in ADJACENT}
+    with monkeypatch.context() as patch:
+        patch.setattr("reflex.data.mixture.ADJACENT", alone)
+        with pytest.raises(AssertionError):
+            test_no_abstention_state_can_answer_its_question(small_root)
+    with monkeypatch.context() as patch:
+        patch.setattr("reflex.data.augment.UNSETTLED", frozenset())
+        with pytest.raises(AssertionError):
+            test_a_question_that_can_say_so_itself_does_not_abstain()
 
 
 # -- mixture ---------------------------------------------------------------------------------------
