@@ -38,7 +38,12 @@ def test_only_what_the_method_names_is_trained(method: str) -> None:
 def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(
     method: str, tmp_path: Path
 ) -> None:
-    settings = {"count": 10, "step_tokens": 200, "checkpoint_minutes": 0.0, "method": method}
+    settings: dict[str, Any] = {
+        "count": 10,
+        "step_tokens": 200,
+        "checkpoint_minutes": 0.0,
+        "method": method,
+    }
     whole = training(**settings)
     start = weights(whole)
     fit(whole, tmp_path / "whole")
@@ -103,10 +108,14 @@ def test_trained_by_command_and_evaluated_from_what_was_saved(
     folder = tmp_runs / method
     folder.mkdir()
     write_checked(folder / "rows.jsonl", rows(12))  # a run's rows are read from its folder
-    common = ("backbone=tiny_llama", "device=cpu", "device.dtype=float32", "readout=pointer")
-    common = (*common, "tracker=none", f"results_dir={tmp_path}")
-    words = (*common, "task=train", "mixture=embedded", f"train={method}", f"train.name={method}")
-    words = (*words, "train.step_tokens=300", "train.head_lr=0.01")
+    common = [
+        *("backbone=tiny_llama", "device=cpu", "device.dtype=float32", "readout=pointer"),
+        *("tracker=none", f"results_dir={tmp_path}"),
+    ]
+    words = [
+        *(*common, "task=train", "mixture=embedded", f"train={method}", f"train.name={method}"),
+        *("train.step_tokens=300", "train.head_lr=0.01"),
+    ]
     first = cli.run(*words)
     assert first.status == 0, first.err
     assert f"trained: {folder}" in first.out
