@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from omegaconf import MISSING, DictConfig
+from omegaconf import DictConfig
 
 from reflex.errors import ConfigError
 
 
 @dataclass
 class RemoteModel:
-    """Whatever answers at `base_url` (the root, without /v1); its key comes from TYPESAFE_API_KEY.
+    """Whatever answers at `base_url` (the root, without /v1; REFLEX_URL where it is not given); its key comes
+    from TYPESAFE_API_KEY.
 
     model: the name to ask for. concurrency: requests in flight. timeout_s: of one try. retries: after the
     first try, on connection errors, timeouts, 408, 429 and 5xx. retry_s: all tries of one item together.
@@ -22,7 +23,7 @@ class RemoteModel:
 
     _target_: str = "reflex.remote.remote.RemoteModel"
     name: str = "remote"
-    base_url: str = MISSING
+    base_url: str = ""
     model: str = "jev-latest"
     concurrency: int = 16
     timeout_s: float = 120.0
@@ -31,7 +32,7 @@ class RemoteModel:
     max_failures: int = 0
 
     def __post_init__(self) -> None:
-        if self.base_url == MISSING:
+        if not self.base_url:
             return
         self.base_url = self.base_url.rstrip("/").removesuffix("/v1")
         parts = urlsplit(self.base_url)
@@ -54,5 +55,7 @@ def remote_model(cfg: DictConfig) -> RemoteModel | None:
     node: Any = cfg.get("model")
     if node is None or node.get("name") != "remote":
         return None
+    if not node.get("base_url"):
+        raise ConfigError("model.base_url is not set: give model.base_url=http://… or set REFLEX_URL")
     values = {str(key): node[key] for key in node if key != "_target_"}
     return RemoteModel(**values)
