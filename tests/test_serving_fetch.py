@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ from reflex.serving.fetch import FETCHED
 from reflex.serving.source import checked, resolve
 from reflex.tracking.record import RunRecord
 from tests.calibration_frames import frame
+from tests.hub_cache import put
 from tests.test_serving_source import BASE, record_of, write_record
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REQUEST = {"state": "x", "questions": {"q": {"type": "noul", "instructions": "?"}}}
 
 
@@ -35,26 +36,11 @@ def record() -> RunRecord:
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, dict[str, bytes]], Path]:
-    """Puts a repository into the hub's cache as the hub's own client does: files are links to blobs."""
-    cache = tmp_path / "hub"
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Puts a repository into the hub's cache."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-
-    def put(repository: str, files: dict[str, bytes]) -> Path:
-        root = cache / f"models--{repository.replace('/', '--')}"
-        snapshot = root / "snapshots" / COMMIT
-        (root / "refs").mkdir(parents=True)
-        (root / "refs" / "main").write_text(COMMIT)
-        (root / "blobs").mkdir()
-        for name, data in files.items():
-            blob = root / "blobs" / hashlib.sha256(data).hexdigest()
-            blob.write_bytes(data)
-            (snapshot / name).parent.mkdir(parents=True, exist_ok=True)
-            (snapshot / name).symlink_to(blob)
-        return snapshot
-
-    return put
+    return partial(put, tmp_path / "hub")
 
 
 def calibration() -> bytes:
@@ -101,7 +87,7 @@ def test_a_manifest_cannot_point_outside_its_folder(tmp_runs: Path, record: RunR
         resolve(["run=aa"])
 
 
-def response(status: int) -> httpx.Response:
+def response(status: int) -> Any:
     return httpx.Response(status, request=httpx.Request("GET", "https://hub.example"))
 
 
