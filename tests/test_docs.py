@@ -101,6 +101,9 @@ def test_every_command_in_the_readme_is_of_a_tested_kind(command: str) -> None:
             key, _, value = word.partition("=")
             assert key in {"experiment", "target"}
             assert key != "experiment" or (REPO / f"conf/experiment/{value}.yaml").is_file()
+    elif words[:3] == ["python", "-m", "reflex.answer"]:  # itself in tests/test_answer.py
+        assert (REPO / words[3]).is_file()
+        assert words[4:] == ["run=stable"]
     elif words[:3] == ["python", "-m", "reflex.serve"]:
         from reflex.serving.source import resolve
 
