@@ -10,7 +10,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from itertools import takewhile
+from itertools import accumulate, pairwise, takewhile
 from typing import Any
 
 import torch
@@ -21,33 +21,13 @@ from reflex.errors import ConfigError
 from reflex.forward.config import ForwardConfig
 from reflex.forward.engine import Forward
 from reflex.forward.tree import Segment, Tree
+from reflex.prepared import Asked, Prepared
 from reflex.prompts.orders import OrdersConfig, check_orders, option_orders
 from reflex.prompts.prompt import Branch
 from reflex.prompts.wording import variants
 from reflex.readouts.base import OptionScores, Readout
 
-
-@dataclass(frozen=True)
-class Asked:
-    """A question on its way through a tree: its branches and where their segments lie."""
-
-    question_id: str
-    question: Question
-    readout: Readout
-    branches: tuple[Branch, ...]
-    spans: tuple[tuple[int, int], ...]
-    """Per branch, [first, last) of its reads within the tree's reads."""
-    tokens: int
-    notes: dict[str, Any] | None = None
-    """What is told with the answer, such as a router's choice."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A request as a tree, ready for the forward."""
-
-    tree: Tree
-    asked: tuple[Asked, ...]
+__all__ = ["Asked", "DecisionModel", "ModelOutput", "Prepared"]
 
 
 @dataclass
@@ -96,40 +76,73 @@ class DecisionModel(torch.nn.Module):
         self.head = first[: _common(first, second)]
         """Tokens that every prefix begins with: the prompt's own words before the state."""
         # One renderer per wording: the same readout (and head) that writes with other words.
-        self.renderers = {
-            name: tuple(_restyled(readout, each) for each in styles)
-            for name, readout in built.items()
-        }
+        self.renderers = _renderers(built, styles)
+        self.others: dict[str, tuple[Any, dict[str, tuple[Readout, ...]]]] = {}
+        """Style and renderers of layouts beside the configured one, once a row was prepared in them."""
         # Trained parts of readouts (float32), so that parameters() and state_dict() see them.
         heads = {name: getattr(readout, "head", None) for name, readout in built.items()}
         self.heads = torch.nn.ModuleDict({k: v for k, v in heads.items() if v is not None})
 
     # -- requests to trees ---------------------------------------------------------------------
 
-    def prepare(self, request: Request) -> Prepared:
-        """Render and tokenise a request. Raises PromptError or ReadoutError."""
-        prefix = self._prefix(request.state)
+    def prepare(self, request: Request, layout: str | None = None) -> Prepared:
+        """Render and tokenise a request, in its own layout or another. Raises PromptError or ReadoutError."""
+        style, renderers = self._in_layout(layout or self.style.layout)
+        state: tuple[int, ...] | None = None
+        if style.schema_first:
+            tokens = self.backbone.tokens
+            state = tokens.encode(style.state_branch(tokens.template, request.state))
         segments: list[Segment] = []
+        trees: list[Tree] = []
         asked = []
         reads = 0
         for question_id, question in request.questions.items():
             readout, notes = self.route(question)
             orders = option_orders(self.orders, question, request.permutations)
-            branches = self._branches(readout, question_id, question, orders)
-            spans, first = [], len(segments)
+            branches = _branches(renderers[readout.name], question_id, question, orders)
+            spans, first, before = [], len(segments), len(trees)
             for branch in branches:
-                own = readout.segments(branch, len(segments))
-                segments += own
+                own = readout.segments(branch, 0 if state else len(segments))
+                if state is None:
+                    segments += own
+                else:
+                    trees.append(self._over_schema(branch, own, state))
                 taken = sum(len(segment.reads) for segment in own)
                 spans.append((reads, reads + taken))
                 reads += taken
             size = sum(len(segment.ids) for segment in segments[first:])
+            size += sum(tree.unique_tokens for tree in trees[before:])
             asked.append(
                 Asked(question_id, question, readout, tuple(branches), tuple(spans), size, notes)
             )
+        if state is not None:
+            return Prepared(tuple(trees), tuple(asked), 0)
+        tree = self._over(self._prefix(request.state), segments)
+        return Prepared((tree,), tuple(asked), len(tree.prefix))
+
+    def _over(self, prefix: tuple[int, ...], segments: Sequence[Segment]) -> Tree:
         # At least one token of the prefix stays: a state is more than the prompt's own words.
         head = min(_common(prefix, self.head), len(prefix) - 1)
-        return Prepared(Tree(prefix, tuple(segments), max(0, head)), tuple(asked))
+        return Tree(prefix, tuple(segments), max(0, head))
+
+    def _over_schema(self, branch: Branch, own: Sequence[Segment], state: tuple[int, ...]) -> Tree:
+        """The state below one question: what would be read at the question's end is read at the state's."""
+        (question, *options), end = own, len(state) - 1
+        if question.reads != (len(question.ids) - 1,):
+            raise ConfigError(
+                f"prompt.layout=schema_first: not with this readout ({branch.labels})"
+            )
+        prefix = self.backbone.tokens.encode(branch.text, start=True)
+        return self._over(prefix, [Segment(state, -1, (end,)), *options])
+
+    def _in_layout(self, layout: str) -> tuple[Any, dict[str, tuple[Readout, ...]]]:
+        if layout == self.style.layout:
+            return self.style, self.renderers
+        if layout not in self.others:
+            style = replace(self.style, layout=layout)
+            styles = variants(style, self.backbone.tokens.template)
+            self.others[layout] = style, _renderers(self.built, styles)
+        return self.others[layout]
 
     def _prefix(self, state: Any) -> tuple[int, ...]:
         tokens = self.backbone.tokens
@@ -144,23 +157,6 @@ class DecisionModel(torch.nn.Module):
         name, why = route(question)
         return self.built[name], {"x_readout": name, "x_route": why}
 
-    def _branches(
-        self,
-        readout: Readout,
-        question_id: str,
-        question: Question,
-        orders: Sequence[tuple[int, ...]],
-    ) -> list[Branch]:
-        """Branches of every wording; wording w's orders follow those of wording w − 1."""
-        found: list[Branch] = []
-        for renderer in self.renderers[readout.name]:
-            before = found[-1].order + 1 if found else 0
-            own = renderer.branches(question_id, question, orders)
-            found += (
-                [replace(branch, order=before + branch.order) for branch in own] if before else own
-            )
-        return found
-
     # -- the one forward -----------------------------------------------------------------------
 
     def forward(self, requests: Sequence[Request | Prepared]) -> ModelOutput:
@@ -170,7 +166,10 @@ class DecisionModel(torch.nn.Module):
         requires them.
         """
         compiled = [r if isinstance(r, Prepared) else self.prepare(r) for r in requests]
-        result = self.engine.run([item.tree for item in compiled])
+        result = self.engine.run([tree for item in compiled for tree in item.trees])
+        ends = [*accumulate((len(item.trees) for item in compiled), initial=0)]
+        own_trees = [slice(start, end) for start, end in pairwise(ends)]
+        states = [_joined(result.hidden[own]) for own in own_trees]
         by_readout: dict[str, list[tuple[int, int]]] = {}
         for i, item in enumerate(compiled):
             for j, asked in enumerate(item.asked):
@@ -182,23 +181,23 @@ class DecisionModel(torch.nn.Module):
             for i, j in places:
                 asked = compiled[i].asked[j]
                 branches += asked.branches
-                hidden += [result.hidden[i][first:last] for first, last in asked.spans]
+                hidden += [states[i][first:last] for first, last in asked.spans]
             readout = compiled[places[0][0]].asked[places[0][1]].readout
             scores = iter(readout.scores(branches, hidden))
             for i, j in places:
                 asked = compiled[i].asked[j]
-                own = [next(scores) for _ in asked.branches]
-                scored[i, j] = _pool(asked, own, len(self.renderers[asked.readout.name]))
+                found = [next(scores) for _ in asked.branches]
+                scored[i, j] = _pool(asked, found, len(self.renderers[asked.readout.name]))
         return ModelOutput(
             scores=[
                 {asked.question_id: scored[i, j] for j, asked in enumerate(item.asked)}
                 for i, item in enumerate(compiled)
             ],
-            state_tokens=[len(item.tree.prefix) for item in compiled],
+            state_tokens=[item.state_tokens for item in compiled],
             question_tokens=[
                 {asked.question_id: asked.tokens for asked in item.asked} for item in compiled
             ],
-            cache_hits=result.cache_hits,
+            cache_hits=[all(result.cache_hits[own]) for own in own_trees],
             strategies=result.strategies,
         )
 
@@ -217,6 +216,40 @@ def _readout(config: Any, name: str, backbone: Backbone, style: Any) -> Readout:
         raise ConfigError(f"readout={name}: no such readout in reflex/readouts/")
     readout: Readout = import_module(f"reflex.readouts.{name}").Readout(own, backbone, style)
     return readout
+
+
+def _renderers(built: dict[str, Readout], styles: Sequence[Any]) -> dict[str, tuple[Readout, ...]]:
+    for readout in built.values():
+        if (
+            styles[0].schema_first
+            and getattr(getattr(readout, "config", None), "score", "") == "prior"
+        ):
+            raise ConfigError(
+                "prompt.layout=schema_first: not with readout.continuation.score=prior, which asks the same "
+                "question over a state that says nothing; use mean or sum"
+            )
+    return {
+        name: tuple(_restyled(readout, each) for each in styles) for name, readout in built.items()
+    }
+
+
+def _branches(
+    renderers: Sequence[Readout],
+    question_id: str,
+    question: Question,
+    orders: Sequence[tuple[int, ...]],
+) -> list[Branch]:
+    """Branches of every wording; wording w's orders follow those of wording w − 1."""
+    found: list[Branch] = []
+    for renderer in renderers:
+        before = found[-1].order + 1 if found else 0
+        own = renderer.branches(question_id, question, orders)
+        found += [replace(branch, order=before + branch.order) for branch in own] if before else own
+    return found
+
+
+def _joined(hidden: Sequence[torch.Tensor]) -> torch.Tensor:
+    return hidden[0] if len(hidden) == 1 else torch.cat(list(hidden))
 
 
 def _restyled(readout: Readout, style: Any) -> Readout:

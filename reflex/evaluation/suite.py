@@ -81,17 +81,17 @@ class EvaluationData(pl.LightningDataModule):
             Item(i, row, decider.model.prepare(Request(state=row.state, questions=row.questions)))
             for i, row in enumerate(rows)
         ]
-        items.sort(key=lambda item: -item.compiled.tree.unique_tokens)
+        items.sort(key=lambda item: -item.compiled.unique_tokens)
         self.batches: list[list[Item]] = []
         total = batch_tokens
         for item in items:
-            size = item.compiled.tree.unique_tokens
+            size = item.compiled.unique_tokens
             if total + size > batch_tokens:
                 self.batches.append([])
                 total = 0
             self.batches[-1].append(item)
             total += size
-        self.unique_tokens = sum(item.compiled.tree.unique_tokens for item in items)
+        self.unique_tokens = sum(item.compiled.unique_tokens for item in items)
 
     def test_dataloader(self) -> DataLoader:
         return DataLoader(self.batches, batch_size=None, collate_fn=None)  # type: ignore[arg-type]

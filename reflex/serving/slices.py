@@ -41,16 +41,17 @@ def cut(
     orders = request.permutations or model.orders.permutations
     for part in _parts(request, max(1, slice_tokens // orders)):
         compiled = model.prepare(part)
-        model.engine.check_length(compiled.tree)
+        for tree in compiled.trees:
+            model.engine.check_length(tree)
         tokens = sum(asked.tokens for asked in compiled.asked)
-        state_tokens = len(compiled.tree.prefix)
+        state_tokens = compiled.state_tokens
         total += tokens if slices else tokens + state_tokens
         if total > max_tokens:
             raise ContextLengthError(
                 f"the request is longer than {max_tokens} tokens, counting every order of every "
                 "question (serve.max_request_tokens); send it in parts"
             )
-        key = slices[0].state_key if slices else compiled.tree.prefix_key
+        key = slices[0].state_key if slices else compiled.trees[0].prefix_key
         slices.append(Slice(compiled, key, state_tokens, tokens))
     return tuple(slices)
 

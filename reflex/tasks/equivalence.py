@@ -102,9 +102,11 @@ def plain_scores(model: DecisionModel, compiled: list[Prepared]) -> list[Any]:
 
     found = []
     for item in compiled:
+        leaves = ((tree.prefix, leaf) for tree in item.trees for leaf in tree.segments)
         for asked in item.asked:
             for branch in asked.branches:
-                ids = item.tree.prefix + model.backbone.tokens.encode(branch.text)
+                prefix, leaf = next(leaves)
+                ids = prefix + leaf.ids
                 row = torch.tensor([ids], device=model.backbone.device)
                 logits = model.backbone.model(input_ids=row, logits_to_keep=1).logits[0, -1]
                 labels = [asked.readout.ids[label] for label in branch.labels]  # type: ignore[attr-defined]

@@ -141,9 +141,7 @@ def build_training(cfg: DictConfig, folder: Path) -> TrainingModule:
     prepare(model, config, cfg.seed)
     compiled = prepare_rows(model, rows, config)
     packable = model.backbone.facts.packable and model.engine.config.strategy != "flat"
-    sizes = [
-        each.tree.unique_tokens + (0 if packable else each.tree.reread_tokens) for each in compiled
-    ]
+    sizes = [each.unique_tokens + (0 if packable else each.reread_tokens) for each in compiled]
     plan = plan_steps(
         sizes,
         config.step_tokens,

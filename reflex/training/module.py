@@ -12,6 +12,7 @@ import lightning
 import torch
 
 from reflex.data.rows import Row, rows_sha256
+from reflex.data.splits import stable_fraction
 from reflex.errors import ConfigError, TrainingError
 from reflex.forward.product_attention import use_product_attention
 from reflex.model import DecisionModel, Prepared
@@ -224,7 +225,16 @@ def prepare_rows(
 ) -> list[Prepared]:
     """Every row tokenised once, in the orders and the layout that `config` asks for."""
     orders = None if config is None else config.orders
-    return [model.prepare(request_of(row, orders)) for row in rows]
+    share = None if config is None else config.schema_first
+    return [model.prepare(request_of(row, orders), layout_of(row, share)) for row in rows]
+
+
+def layout_of(row: Row, share: float | None) -> str | None:
+    """The layout a row is trained in: drawn by its id, or None for the prompt's own."""
+    if share is None:
+        return None
+    drawn = stable_fraction(row.id, "schema_first") < share
+    return "schema_first" if drawn else "state_first"
 
 
 def has_frozen_answer(readout: Any) -> bool:

@@ -42,6 +42,7 @@ TEXTS: dict[str, str] = {
     "pointer_ask": "Judge each option below on its own.",
     "answer_cue": "Answer:",
 }
+LAYOUTS = ("state_first", "schema_first")
 PREFIX_TEXTS = frozenset({"system_prompt", "state_heading"})
 """Components the state prefix is made of: they cannot differ between questions of one request."""
 
@@ -49,6 +50,9 @@ PREFIX_TEXTS = frozenset({"system_prompt", "state_heading"})
 @dataclass
 class ChatStyle:
     """Config and renderer in one: `texts` overrides named components, `layout` places the state.
+
+    layout: `state_first` (the state is read once for all questions) or `schema_first` (a question is read
+    once for many states, and every question of a request reads the state again).
 
     `wordings`: further sets of question-side components; every question is asked in each of them too, and
     the answers are averaged (reflex/prompts/wording.py). Other styles derive from this one and replace
@@ -69,8 +73,8 @@ class ChatStyle:
             raise ConfigError(
                 f"prompt.texts.{unknown[0]}: no such component; use one of {', '.join(sorted(TEXTS))}"
             )
-        if self.layout != "state_first":
-            raise ConfigError(f"prompt.layout={self.layout}: use state_first")
+        if self.layout not in LAYOUTS:
+            raise ConfigError(f"prompt.layout={self.layout}: use {' or '.join(LAYOUTS)}")
         self.words: dict[str, str] = {**self.DEFAULTS, **self.texts}
 
     # -- identity ------------------------------------------------------------------------------
@@ -97,18 +101,34 @@ class ChatStyle:
     def label_prefix(self, template: Template) -> str:
         return template.label_prefix
 
-    def prefix(self, template: Template, state: Text) -> tuple[Piece, ...]:
-        """System turn and evidence: everything before the first word of a question."""
-        words = self.words
+    @property
+    def schema_first(self) -> bool:
+        return self.layout == "schema_first"
+
+    def opening(self, template: Template) -> tuple[Piece, ...]:
+        """The system turn: what every prompt begins with."""
         gap = "" if template.answers_after_turn else "\n\n"
-        return join(
-            [
-                Piece(template.before, control=True),
-                Piece(words["system_prompt"] + gap),
-                Piece(template.between, control=True),
-                Piece(f"{words['state_heading']}\n{as_text(state)}\n\n"),
-            ]
+        return (
+            Piece(template.before, control=True),
+            Piece(self.words["system_prompt"] + gap),
+            Piece(template.between, control=True),
         )
+
+    def closing(self, template: Template) -> tuple[Piece, ...]:
+        """What stands before the answer: the template's tail, or the cue where there is none."""
+        cue = "" if template.answers_after_turn else f"\n\n{self.words['answer_cue']}"
+        return (Piece(cue), Piece(template.after, control=True))
+
+    def evidence(self, state: Text) -> str:
+        return f"{self.words['state_heading']}\n{as_text(state)}"
+
+    def prefix(self, template: Template, state: Text) -> tuple[Piece, ...]:
+        """System turn and evidence: everything before the first word of a question (`state_first`)."""
+        return join([*self.opening(template), Piece(f"{self.evidence(state)}\n\n")])
+
+    def state_branch(self, template: Template, state: Text) -> tuple[Piece, ...]:
+        """The evidence behind a question, up to the answer (`schema_first`)."""
+        return join([Piece(self.evidence(state)), *self.closing(template)])
 
     def branch(
         self,
@@ -119,7 +139,8 @@ class ChatStyle:
         note: str = "",
         heading: str = "options_heading",
     ) -> tuple[Piece, ...]:
-        """One question with its `(label, text)` lines, the ask line and the template's tail.
+        """One question with its `(label, text)` lines, the ask line and the template's tail; in the layout
+        `schema_first` the system turn before it, and no tail.
 
         An empty label lists the text by itself; `heading` is the component above the list.
         """
@@ -130,9 +151,11 @@ class ChatStyle:
             )
             parts.append(f"{self.words[heading]}\n{lines}\n")
         parts.append("\n".join(filter(None, [note, self.words[ask]])))
-        if not template.answers_after_turn:
-            parts.append(f"\n\n{self.words['answer_cue']}")
-        return join([Piece("".join(parts)), Piece(template.after, control=True)])
+        asked = "".join(parts)
+        if self.schema_first:
+            gap = "" if asked.endswith("\n\n") else "\n\n"
+            return join([*self.opening(template), Piece(asked + gap)])
+        return join([Piece(asked), *self.closing(template)])
 
     def instructions(self, question: Question) -> str:
         """What is asked: the caller's instructions, or the style's default for the type."""

@@ -34,17 +34,14 @@ class CompactStyle(ChatStyle):
     _target_: str = "reflex.prompts.styles.compact.CompactStyle"
     name: str = "compact"
 
+    def evidence(self, state: Text) -> str:
+        return f"{_json(self.words['state_heading'])}: {_json(state)}"
+
     def prefix(self, template: Template, state: Text) -> tuple[Piece, ...]:
-        words = self.words
-        gap = "" if template.answers_after_turn else "\n\n"
-        return join(
-            [
-                Piece(template.before, control=True),
-                Piece(words["system_prompt"] + gap),
-                Piece(template.between, control=True),
-                Piece(f"{{{_json(words['state_heading'])}: {_json(state)},"),
-            ]
-        )
+        return join([*self.opening(template), Piece(f"{{{self.evidence(state)},")])
+
+    def state_branch(self, template: Template, state: Text) -> tuple[Piece, ...]:
+        return join([Piece(f" {self.evidence(state)}}}"), *self.closing(template)])
 
     def branch(
         self,
@@ -69,10 +66,10 @@ class CompactStyle(ChatStyle):
                 for label, text in listed
             ]
         asked["reply"] = words[ask]
-        text = " " + _json(asked)[1:]
-        if not template.answers_after_turn:
-            text += f"\n\n{words['answer_cue']}"
-        return join([Piece(text), Piece(template.after, control=True)])
+        text = _json(asked)
+        if self.schema_first:
+            return join([*self.opening(template), Piece(f"{text[:-1]},")])
+        return join([Piece(" " + text[1:]), *self.closing(template)])
 
 
 def _json(value: Any) -> str:

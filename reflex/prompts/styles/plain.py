@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from reflex.contract import Question, Text
-from reflex.prompts.pieces import Piece, Template, as_line, as_text, join
+from reflex.prompts.pieces import Piece, Template, as_line, join
 from reflex.prompts.styles.chat import TEXTS, ChatStyle
 
 
@@ -36,10 +36,13 @@ class PlainStyle(ChatStyle):
     def label_prefix(self, template: Template) -> str:
         return " "
 
-    def prefix(self, template: Template, state: Text) -> tuple[Piece, ...]:
-        words = self.words
-        system = f"{words['system_prompt']}\n\n" if words["system_prompt"] else ""
-        return join([Piece(f"{system}{words['state_heading']}\n{as_text(state)}\n\n")])
+    def opening(self, template: Template) -> tuple[Piece, ...]:
+        system = self.words["system_prompt"]
+        return (Piece(f"{system}\n\n" if system else ""),)
+
+    def closing(self, template: Template) -> tuple[Piece, ...]:
+        cue = self.words["answer_cue"]
+        return (Piece(f"\n{cue}" if cue else ""),)
 
     def branch(
         self,
@@ -55,8 +58,10 @@ class PlainStyle(ChatStyle):
         if listed:
             lines.append(words[heading])
             lines += [f"  {label}: {text}" if label else f"  {text}" for label, text in listed]
-        lines += filter(None, [note, words[ask], words["answer_cue"]])
-        return join([Piece("\n".join(lines))])
+        asked = "\n".join([*lines, *filter(None, [note, words[ask]])])
+        if self.schema_first:
+            return join([*self.opening(template), Piece(f"{asked}\n\n")])
+        return join([Piece(asked), *self.closing(template)])
 
     def named(self, name: str, description: Text | None) -> str:
         return name if description in (None, "") else f"{name} - {as_line(description)}"
