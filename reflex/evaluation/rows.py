@@ -9,6 +9,8 @@ from reflex.contract import question_is_described
 from reflex.data.rows import Row
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from reflex.decider import Decision
 
 
@@ -44,4 +46,18 @@ def row_predictions(row: Row, decisions: Mapping[str, Decision]) -> list[dict[st
         )
         if decision.wordings > 1:
             found[-1]["wordings"] = decision.wordings
+        if decision.notes:
+            found[-1]["route"] = decision.notes["x_route"]
     return found
+
+
+def routes(predictions: pd.DataFrame) -> dict[str, dict[str, dict[str, int]]]:
+    """`{"routes": {readout: {why: questions}}}` of what a router decided; empty without one."""
+    if "route" not in predictions:
+        return {}
+    routed = predictions.dropna(subset="route")
+    found: dict[str, dict[str, int]] = {}
+    for readout, why in sorted(zip(routed["readout"], routed["route"], strict=True)):
+        counts = found.setdefault(readout, {})
+        counts[why] = counts.get(why, 0) + 1
+    return {"routes": found}

@@ -126,6 +126,7 @@ class Evaluate:
     ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, bytes]]:
         """Everything a finished record says beyond its identity, the predictions, and further files."""
         from reflex.build import build_decider, build_uncalibrated
+        from reflex.evaluation.rows import routes
         from reflex.evaluation.suite import run_suite
         from reflex.remote.remote import remote_model
         from reflex.tasks.fitting import Raw, read_content_free, recorded_scores, settle
@@ -142,6 +143,7 @@ class Evaluate:
             result = run_suite(decider, suite.rows, self.batch_tokens, logger)
             facts = asdict(decider.model.backbone.facts)
             facts |= {"strategy": cfg.forward.strategy, "used": result.strategies}
+            facts |= routes(result.predictions)
             prompt_hash = decider.model.style.fingerprint()
             raw = Raw(result.predictions, facts, prompt_hash, result.cost(decider))
             content_free = partial(

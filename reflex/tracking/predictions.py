@@ -75,7 +75,8 @@ def predictions_bytes(predictions: pd.DataFrame) -> bytes:
     try:
         table = pa.Table.from_arrays(
             [pa.array(predictions[field.name].tolist(), type=field.type) for field in columns]
-            + [pa.array(predictions[name].tolist()) for name in extra],
+            # A column that not every row has: NaN stands for nothing.
+            + [pa.array(predictions[name].tolist(), from_pandas=True) for name in extra],
             names=[*columns.names, *extra],
         )
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:

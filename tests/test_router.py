@@ -1,0 +1,71 @@
+"""`readout=auto`: which readout answered and why, in the record, per item and on the wire."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reflex
+from reflex.tracking.predictions import read_predictions
+from reflex.tracking.record import find_records
+from tests import cli
+
+WORDS = [
+    *("backbone=tiny_llama", "device=cpu", "readout=auto", "readout.auto.max_label_options=3"),
+    "readout.noul=label_tokens",  # asked without the router
+]
+FEW = "3 options, each with a single-token label"
+MANY = "4 options, max_label_options is 3"
+
+
+def test_the_record_says_which_readout_and_why(tmp_runs: Path, tmp_path: Path) -> None:
+    tasks = cli.write_tasks(tmp_path / "tasks.jsonl", rows=5)
+    own = ["benchmark=task_file", f"benchmark.path={tasks}", f"results_dir={tmp_path}"]
+    ended = cli.run(*WORDS, *own, "tracker=none")
+    assert ended.status == 0, ended.err
+    (cell,) = find_records(tmp_runs).found
+    assert cell.record.backbone["routes"] == {"label_tokens": {FEW: 5}, "pointer": {MANY: 5}}
+    frame = read_predictions(cell.path)
+    frame["route"] = frame["route"].fillna("")
+    told = set(zip(frame["question_id"], frame["readout"], frame["route"], strict=True))
+    assert told == {
+        ("good", "label_tokens", ""),
+        ("mood", "label_tokens", FEW),
+        ("stars", "pointer", MANY),
+    }
+
+
+def test_every_routed_answer_says_so_on_the_wire() -> None:
+    request = {"state": "row 1 is fine", "questions": cli.QUESTIONS}
+    answers: Any = reflex.load(WORDS).answer(request).model_dump()["answers"]
+    assert {key: answers["mood"][key] for key in ("x_readout", "x_route")} == {
+        "x_readout": "label_tokens",
+        "x_route": FEW,
+    }
+    assert {key: answers["stars"][key] for key in ("x_readout", "x_route")} == {
+        "x_readout": "pointer",
+        "x_route": MANY,
+    }
+    assert "x_route" not in answers["good"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "wanted"),
+    [
+        (26, 26, ("label_tokens", "26 options, each with a single-token label")),
+        (26, 27, ("pointer", "27 options, max_label_options is 26")),
+        (0, 2, ("pointer", "2 options, max_label_options is 0")),
+    ],
+)
+def test_the_limit_decides(limit: int, count: int, wanted: tuple[str, str]) -> None:
+    from reflex.contract import Choice
+    from reflex.readouts.auto import Config
+    from tests.test_pointer import model_with
+
+    model = model_with(choice="auto", auto=Config(max_label_options=limit))
+    question = Choice(criteria=dict.fromkeys(f"option {i}" for i in range(count)))
+    readout, notes = model.route(question)
+    assert notes == {"x_readout": wanted[0], "x_route": wanted[1]}
+    assert readout.name == wanted[0]
