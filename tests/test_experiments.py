@@ -14,8 +14,12 @@ from reflex.metrics import check_block
 from reflex.reporting.experiments import read_experiment
 from tests.conftest import REPO
 
-OTHERS = {"embedded_release"}
-"""Experiments of training: they have tests of their own."""
+TRAINING = (
+    *("abstention", "frozen_vs_trained", "kl_anchor", "loss", "readout_agreement", "readouts"),
+    *("schema_first", "self_distill_orders", "taxonomy_share"),
+)
+OTHERS = {"embedded_release", *TRAINING}
+"""Experiments of training: they have tests of their own (tests/test_training_experiments.py)."""
 
 EXPERIMENTS = sorted(
     path.stem for path in (REPO / "conf/experiment").glob("*.yaml") if path.stem not in OTHERS

@@ -14,6 +14,8 @@ from reflex.benchmarks.base import Suite, check_count, fit_names, limited
 from reflex.data.rows import Row
 from reflex.errors import ConfigError, DataError
 
+PAIRS = "question_pairs"
+
 
 @dataclass
 class Combined:
@@ -69,8 +71,17 @@ class Combined:
         categories: dict[str, str] = {}
         for suite in suites.values():
             categories |= suite.facts.get("categories", {})
-        if categories:
+        if categories := categories or _parts_of(suites):
             facts["categories"] = categories
+        if pairs := [pair for suite in suites.values() for pair in suite.facts.get(PAIRS, ())]:
+            facts[PAIRS] = pairs
         if macros := [suite.facts["macro"] for suite in suites.values() if "macro" in suite.facts]:
             facts["macro"] = macros[0]
         return Suite(self.name, scored, facts)
+
+
+def _parts_of(suites: dict[str, Suite]) -> dict[str, str]:
+    """Family → the part it belongs to; nothing where two parts share a family."""
+    owners = [(row.family, name) for name, suite in suites.items() for row in suite.rows]
+    found = dict(owners)
+    return found if len(found) == len(set(owners)) else {}

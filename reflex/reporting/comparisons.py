@@ -17,7 +17,7 @@ class Judged:
     """The rule's outcome among cells that agree on every axis the rule does not name.
 
     `setting` says which cells (empty when the sweep varies nothing else); `problems` are one line
-    each.
+    each; `cells` are what was compared, by their names in the rule.
     """
 
     setting: str
@@ -26,6 +26,8 @@ class Judged:
     details: dict[str, Any]
     comparisons: dict[str, Comparison] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    baseline: str = ""
+    cells: dict[str, Found] = field(default_factory=dict)
 
 
 def judge_sweep(sweep: Sweep) -> list[Judged]:
@@ -93,6 +95,8 @@ def _judge(block: dict[str, Any], baseline: str, cells: dict[str, Found], settin
         details=found["details"],
         comparisons=comparisons,
         problems=problems,
+        baseline=baseline,
+        cells=cells,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from reflex.reporting.agreement import agreement_text
 from reflex.reporting.calibrations import calibration_text, sensitivity_table
 from reflex.reporting.comparisons import Judged, judge_sweep
 from reflex.reporting.experiments import Experiment, read_experiment
@@ -26,6 +27,7 @@ from reflex.reporting.tables import (
     p_text,
     split_table,
 )
+from reflex.reporting.training import training_table
 from reflex.reporting.words import data_line, sweep_word
 from reflex.tracking.files import write_atomic, write_atomic_all
 from reflex.tracking.record import PREDICTIONS, RECORD, json_text
@@ -100,6 +102,8 @@ def page_sections(
     if any(one.comparisons or one.problems for one in judged):
         sections.append(Section("Paired comparisons", _comparisons(sweep, judged)))
     further = {
+        "Agreement": agreement_text(judged),
+        "Training": training_table(sweep.finished),
         "By source": sources_table(sweep.finished),
         "Macro": macro_text(sweep.finished),
         "Published figures": _published(sweep, plotted),

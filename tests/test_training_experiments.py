@@ -1,0 +1,75 @@
+"""Every experiment that trains: its rule names cells it has, its page was written first, and it runs to a page."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from reflex.metrics import check_block
+from reflex.reporting.experiments import read_experiment
+from reflex.tracking.record import find_records
+from tests.cli import run
+from tests.conftest import REPO
+from tests.test_experiments import TRAINING, composed
+
+
+def cells(name: str) -> list[set[str]]:
+    """Every cell of the sweep as its settings."""
+    params = composed(name)["hydra"]["sweeper"]["params"]
+    values = [
+        [f"{key}={each}" for each in str(listed).split(",")] for key, listed in params.items()
+    ]
+    return [set(cell) for cell in itertools.product(*values)]
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_the_rule_names_cells_of_the_sweep(name: str) -> None:
+    cfg = composed(name)
+    block = {key: value for key, value in cfg["verdict"].items() if value is not None}
+    _, baseline, candidates, _, _ = check_block(block)
+    for named in (baseline, *candidates):
+        assert any(set(named.split(",")) <= cell for cell in cells(name)), named
+    assert (cfg["task"]["name"], cfg["mixture"]["name"]) == ("train_evaluate", "embedded")
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_the_page_was_written_before_the_result(name: str) -> None:
+    page = read_experiment(REPO / "experiments", name)
+    assert page.page is not None
+    assert page.question.endswith("?")
+    assert page.hypothesis
+    text = page.page.read_text()
+    for word in ("**Design.**", f"conf/experiment/{name}.yaml", "**State.** Not run"):
+        assert word in text
+
+
+SECTIONS = {
+    "frozen_vs_trained": ("## Training", "## Question sensitivity", "## By category"),
+    "readouts": ("## Training", "## Agreement", "## By category"),
+    "readout_agreement": ("## Agreement",),
+    "abstention": ("## By category",),
+}
+"""What the page of an experiment has to show beside the verdict."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINING)
+def test_every_training_experiment_runs_to_a_page(
+    name: str, data_root: Path, tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFLEX_DATA", str(data_root))
+    done = run(f"experiment={name}", "debug=smoke", "tracker=none")
+    assert done.status == 0, done.err
+    text = done.page.read_text()
+    assert "**Not a result.** A debug run" in text
+    assert f": {len(cells(name))} finished." in text
+    for heading in ("## Paired comparisons", "## Training", *SECTIONS.get(name, ())):
+        assert heading in text
+    assert "cannot be applied" not in text
+    assert "has no result" not in text
+    found = find_records(tmp_runs, name).found
+    assert len(found) == len(cells(name))
+    trained = {cell.record.backbone["adapter_sha256"] for cell in found}
+    assert len(trained - {None}) >= 2
