@@ -87,5 +87,6 @@ def _few_options(row: Row) -> Row:
         ranked = sorted(question.criteria, key=lambda key: labels[name][key] == 0)[:OPTIONS]
         kept = {key: text for key, text in question.criteria.items() if key in set(ranked)}
         questions[name] = question.model_copy(update={"criteria": kept})
-        labels[name] = {key: labels[name][key] for key in kept}
+        whole = sum(labels[name][key] for key in kept)  # 1 but for labels spread over all options
+        labels[name] = {key: labels[name][key] / whole for key in kept}
     return replace(row, questions=questions, labels=labels)

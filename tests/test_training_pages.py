@@ -1,0 +1,91 @@
+"""What pages say of trainings, and of readouts that answer the same questions; states that cannot answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from reflex.benchmarks.foreign_states import foreign
+from reflex.data.rows import Row
+from reflex.reporting import agreement
+from reflex.reporting.training import training_table
+
+
+def frame(answers: list[tuple[str, int, int]]) -> pd.DataFrame:
+    """(item, number of options, answered place) with place 0 as the gold one."""
+    rows = []
+    for item, options, answered in answers:
+        keys = [f"o{i}" for i in range(options)]
+        probabilities = [0.9 if i == answered else 0.1 / (options - 1) for i in range(options)]
+        rows.append((item, "q", keys, probabilities, 0))
+    return pd.DataFrame(rows, columns=["item_id", "question_id", "keys", "probabilities", "gold"])
+
+
+def test_agreement_by_number_of_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = {
+        "base": frame([("a", 2, 0), ("b", 2, 1), ("c", 5, 1), ("d", 5, 2), ("e", 40, 3)]),
+        "other": frame([("a", 2, 1), ("b", 2, 1), ("c", 5, 0), ("d", 5, 1), ("x", 40, 3)]),
+    }
+    monkeypatch.setattr(agreement, "read_predictions", lambda path: frames[path.name])
+
+    def cell(name: str, readout: str) -> Any:
+        return SimpleNamespace(path=Path(name), record=SimpleNamespace(axes={"readout": readout}))
+
+    base, other = cell("base", "label_tokens"), cell("other", "pointer")
+    assert agreement.agreement_rows("readout=pointer", base, other) == [
+        ["readout=pointer", "2", "2", "0.500", "1.000", "0.000", "0.000"],
+        ["readout=pointer", "3–8", "2", "1.000", "0.000", "0.500", "0.500"],
+        ["readout=pointer", "all", "4", "0.750", "0.333", "0.333", "0.333"],
+    ]
+    one: Any = SimpleNamespace(
+        setting="", baseline="readout=label_tokens",
+        cells={"readout=label_tokens": base, "readout=pointer": other},
+    )  # fmt: skip
+    assert "| readout=pointer | all | 4 |" in agreement.agreement_text([one])
+    one.cells["readout=pointer"] = cell("other", "label_tokens")
+    assert agreement.agreement_text([one]) == ""
+
+
+def test_training_table_shows_the_loss_over_time() -> None:
+    def cell(name: str, data: dict) -> Any:
+        record = SimpleNamespace(name=name, axes={"train": name}, seed=0, data=data)
+        return SimpleNamespace(record=record)
+
+    facts = {"rows": 9, "steps": 3, "tokens": 700, "curve": [[0.5, 1.25], [1.0, 0.5]]}
+    table = training_table([cell("frozen", {}), cell("lora", {"training": facts})])
+    assert table.splitlines()[2:] == [
+        "| train=frozen | – | – | – | – | – | – | – |",
+        "| train=lora | 9 | 3 | 700 | – | – | 1.250 | 0.500 |",
+    ]
+    assert training_table([cell("a", {}), cell("b", {})]) == ""
+
+
+def row(number: int, family: str, options: tuple[str, ...] = ("x", "y", "z")) -> Row:
+    raw = {
+        "id": f"{family}-{number}",
+        "state": f"state {family} {number}",
+        "questions": {"q": {"type": "choice", "criteria": dict.fromkeys(options)}},
+        "labels": {"q": options[0]},
+        "family": family,
+        "source": family,
+        "split": "report",
+    }
+    return Row.from_json(raw)
+
+
+def test_a_foreign_state_is_of_a_family_that_cannot_answer() -> None:
+    rows = [row(i, family) for family in ("intent", "topic", "nli") for i in range(20)]
+    made = [foreign(each, rows) for each in rows]
+    for before, after in zip(rows, made, strict=True):
+        assert after is not None
+        assert after.labels == {"q": {"x": 1 / 3, "y": 1 / 3, "z": 1 / 3}}
+        assert after.questions == before.questions
+        donor = after.state.split()[1]  # type: ignore[union-attr]
+        assert {donor, before.family} not in ({"intent", "topic"}, {before.family})
+    assert len({each.state for each in made if each is not None}) > 15
+    assert foreign(row(0, "nli", ("true", "maybe")), rows) is None
+    assert foreign(row(0, "intent"), [row(1, "topic")]) is None
