@@ -98,6 +98,25 @@ def test_two_cells_are_two_finished_runs_with_the_records_numbers(
     assert "debug" in runs["orders=two"]["tags"]
 
 
+def test_every_figure_of_a_suite_with_words_carries_its_word(tmp_path: Path):
+    sources = {
+        "ratings": {"word": "stand-in", "n": 6, "n_pinned": 500},
+        "boolq": {"word": "missing", "reason": "no rows", "n": 0},
+    }
+    cell(tmp_path, "one", data={"facts": {"sources": sources}})
+    (run,) = map(read_offline, offline_runs(tmp_path))
+    summary = run["summary"]
+    assert summary["word"] == "stand-in, 6 of 500"
+    figures = {key.rpartition("/")[0] for key in summary if key.endswith("/nll")}
+    assert figures
+    for part in figures:
+        assert summary[f"{part}/word"] == "stand-in, 6 of 500"
+    assert summary["source/boolq/word"] == "missing"
+    cell(tmp_path / "plain", "one")
+    (run,) = map(read_offline, offline_runs(tmp_path / "plain"))
+    assert not [key for key in run["summary"] if key.endswith("word")]
+
+
 def test_a_run_somebody_left_open_is_neither_reused_nor_touched(tmp_path: Path):
     import wandb
 

@@ -15,6 +15,7 @@ from reflex.reporting.comparisons import judge_sweep
 from reflex.reporting.experiments import read_experiment
 from reflex.reporting.page import page_sections
 from reflex.reporting.sweep import Places, Sweep
+from reflex.reporting.words import sweep_word
 from reflex.tracking.files import write_atomic
 from reflex.tracking.wandb import WandbTracker, resolve_mode
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 BARS = ("nll", "brier", "accuracy", "total_variation", "ece_15", "flip_rate")
 """Summary keys that get a bar per run, where any cell has them."""
 
-TABLE_COLUMNS = ("accuracy", "nll", "brier", "ece_15", "cost/tokens_per_decision")
+TABLE_COLUMNS = ("word", "accuracy", "nll", "brier", "ece_15", "cost/tokens_per_decision")
 
 
 def write_wandb_report(sweep: Sweep, places: Places) -> Path:
@@ -103,18 +104,20 @@ def build(sweep: Sweep, places: Places, project: str, entity: str) -> Report:
 def panels(sweep: Sweep) -> list[Any]:
     """A bar per run for each metric, the reliability lines, and what differs between the runs."""
     wr = _workspaces()
-    records = [cell.record for cell in sweep.finished]
+    records, word = [cell.record for cell in sweep.finished], sweep_word(sweep)
     found: list[Any] = []
     for name in BARS:
         if any(name in record.metrics for record in records):
             place = wr.Layout(x=8 * (len(found) % 3), y=6 * (len(found) // 3), w=8, h=6)
-            found.append(wr.BarPlot(title=name, metrics=[wr.SummaryMetric(name)], layout=place))
+            found.append(
+                wr.BarPlot(title=f"{name}{word}", metrics=[wr.SummaryMetric(name)], layout=place)
+            )
     below = 6 * ((len(found) + 2) // 3)
     reliability = wr.CustomChart(
         query={"summaryTable": {"tableKey": "reliability_plot_table"}},
         chart_name="wandb/line/v0",
         chart_fields={"x": "confidence", "y": "accuracy", "stroke": "name"},
-        chart_strings={"title": "Reliability"},
+        chart_strings={"title": f"Reliability{word}"},
         layout=wr.Layout(x=0, y=below, w=12, h=9),
     )
     comparer = wr.RunComparer(diff_only="split", layout=wr.Layout(x=12, y=below, w=12, h=9))

@@ -112,10 +112,12 @@ def _named(benchmark: Any) -> list[str]:
 
 def _names_of(rows: pd.DataFrame | Iterable[Row]) -> list[str]:
     """Sources and families of rows or predictions, each once."""
-    if hasattr(rows, "columns"):
-        pairs = zip(rows["source"], rows["family"])
+    import pandas as pd
+
+    if isinstance(rows, pd.DataFrame):
+        pairs = list(zip(rows["source"], rows["family"]))
     else:
-        pairs = ((row.source, row.family) for row in rows)  # type: ignore[assignment]
+        pairs = [(row.source, row.family) for row in rows]
     return list(dict.fromkeys(name for pair in pairs for name in pair if name))
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from reflex.tracking.record import RunIdentity, RunRecord
 
 
@@ -26,12 +28,15 @@ def run_config(identity: RunIdentity) -> dict[str, Any]:
     return dict(json.loads(json_text(flat)))
 
 
-def summary_of(record: RunRecord) -> dict[str, Any]:
+def summary_of(record: RunRecord, predictions: pd.DataFrame | None = None) -> dict[str, Any]:
     """The record's numbers as flat W&B summary keys; what is null in the record is left out.
 
     `nll` is the value, `nll/n`, `nll/low`, `nll/high` and the extras stand beside it; breakdowns
-    are `type/noul/nll` and so on, costs `cost/…`.
+    are `type/noul/nll` and so on, costs `cost/…`. Where the suite has words (exact, rebuilt, stand-in),
+    `word` is that of the pooled figures and `source/NAME/word` that of a part; `predictions` (read
+    already) give the words of the other breakdowns.
     """
+    from reflex.benchmarks.words import ABSENT, combined, sources_of, words_by
     from reflex.tracking.record import json_text
 
     summary: dict[str, Any] = {"status": record.status}
@@ -39,9 +44,21 @@ def summary_of(record: RunRecord) -> dict[str, Any]:
         summary["error"] = record.error
     clean = json.loads(json_text({"metrics": record.metrics, "by": record.by, "cost": record.cost}))
     _flatten_metrics(clean["metrics"], "", summary)
+    facts = record.data.get("facts")
+    if word := combined(sources_of(facts).values()):
+        summary["word"] = word
     for axis, values in clean["by"].items():
+        words: dict[str, str] = {}
+        if axis == "source" or predictions is not None:
+            words = words_by(facts, axis, predictions)
         for value, metrics in values.items():
             _flatten_metrics(metrics, f"{axis}/{value}/", summary)
+            if value in words:
+                summary[f"{axis}/{value}/word"] = words[value]
+    # A part without a figure says why there is none.
+    for name, source in sources_of(facts).items():
+        if source.get("word") in ABSENT:
+            summary[f"source/{name}/word"] = source["word"]
     _flatten(clean["cost"], "cost/", summary)
     return summary
 

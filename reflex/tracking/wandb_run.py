@@ -20,6 +20,7 @@ from reflex.tracking.wandb import WandbMode, WandbTracker, has_account, resolve_
 from reflex.tracking.wandb_payload import run_config, summary_of
 
 if TYPE_CHECKING:
+    import pandas as pd
     from lightning.pytorch.loggers import WandbLogger
 
     from reflex.tracking.record import RunIdentity, RunRecord, WandbInfo
@@ -118,10 +119,16 @@ class Tracker:
         self.failed = self.failed or record.status == "failed"
         if self._run is None:
             return
+        from reflex.tracking.predictions import read_predictions
+
         try:
-            self._run.summary.update(summary_of(record))
+            frame = None
             if record.predictions is not None:
-                self._log_reliability()
+                frame = read_predictions(self.run_dir)
+            summary = summary_of(record, frame)
+            self._run.summary.update(summary)
+            if frame is not None:
+                self._log_reliability(frame, summary.get("word"))
             self._log_artifact(record, extra_files or {})
         except Exception as error:
             self._trouble(f"result not sent: {_line(error)}")
@@ -188,17 +195,17 @@ class Tracker:
         self.info = self.info.model_copy(update={"id": run.id, "mode": mode})
         self.logger = WandbLogger(experiment=run, save_dir=str(self.run_dir))
 
-    def _log_reliability(self) -> None:
+    def _log_reliability(self, predictions: pd.DataFrame, word: str | None) -> None:
         import wandb
 
         from reflex.metrics.ece import reliability
-        from reflex.tracking.predictions import read_predictions
 
-        frame = reliability(read_predictions(self.run_dir), bins=RELIABILITY_BINS)
+        frame = reliability(predictions, bins=RELIABILITY_BINS)
         if frame.empty:
             return
         table = wandb.Table(dataframe=frame)
-        plot = wandb.plot.line(table, "confidence", "accuracy", title="Reliability")
+        title = f"Reliability ({word})" if word else "Reliability"
+        plot = wandb.plot.line(table, "confidence", "accuracy", title=title)
         self._run.log({"reliability": table, "reliability_plot": plot})
 
     def _log_artifact(self, record: RunRecord, extra_files: Mapping[str, Path]) -> None:
