@@ -161,7 +161,7 @@ def test_candidates_do_not_depend_on_order_cache_or_neighbours(path):
 
 def test_a_candidate_cache_keyed_by_sorted_options_is_caught(monkeypatch):
     """The fault of a predecessor: an equal set of options came back in the order first seen."""
-    from reflex.readouts import candidates
+    from reflex.readouts import base, candidates
 
     encode = candidates.Readout._encode
     known: dict = {}

@@ -13,7 +13,8 @@ from reflex.tracking.record import find_records
 from tests import cli
 
 WORDS = [
-    *("backbone=tiny_llama", "device=cpu", "readout=auto", "readout.auto.max_label_options=3"),
+    *("backbone=tiny_llama", "device=cpu", "device.dtype=float32", "readout=auto"),
+    "readout.auto.max_label_options=3",
     "readout.noul=label_tokens",  # asked without the router
 ]
 FEW = "3 options, each with a single-token label"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from reflex.contract import Question, option_keys
 from reflex.errors import ConfigError
 from reflex.prompts.labels import LETTERS, code_candidates
+from reflex.readouts import base
 
 if TYPE_CHECKING:
     from reflex.backbones.backbone import Backbone
@@ -36,18 +37,16 @@ class Config:
                 raise ConfigError(f"readout.auto.{key}=auto: name a readout that scores options")
 
 
-class Readout:
+class Readout(base.Readout):
     """`parts` are built by the model beside it; `route` picks one of them for each question."""
 
     name = NAME
 
     def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
-        self.config = config
-        self.style = style
+        super().__init__(config, backbone, style)
         self.parts = (config.labels, config.head)
-        prefix = style.label_prefix(backbone.tokens.template)
         candidates = LETTERS if config.max_label_options <= len(LETTERS) else code_candidates()
-        self.labels = len(backbone.tokens.single_tokens(candidates, prefix))
+        self.labels = len(backbone.tokens.single_tokens(candidates, self.prefix))
 
     def route(self, question: Question) -> tuple[str, str]:
         """(readout, why)."""

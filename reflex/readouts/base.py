@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from reflex.contract import Question
+from reflex.contract import Question, option_keys
+from reflex.prompts.pieces import Piece
 from reflex.prompts.prompt import Branch
 
 if TYPE_CHECKING:
@@ -37,31 +38,69 @@ class OptionScores:
     wordings: int = 1
 
 
-class Readout(Protocol):
-    """Turns a question into branches, and the hidden states at their reads into scores."""
+class Readout:
+    """Turns a question into branches, and the hidden states at their reads into scores.
 
-    name: str
-    style: Any
+    `style` may be exchanged for another one on a copy (wordings); all else is shared by the copies.
+    """
+
+    name = ""
+
+    def __init__(self, config: Any, backbone: Backbone, style: Any) -> None:
+        self.config = config
+        self.backbone = backbone
+        self.style = style
+        self.template = backbone.tokens.template
+        self.prefix = style.label_prefix(self.template)
+        """What stands between the prompt and a label: nothing after a chat turn, a space after `Answer:`."""
 
     def branches(
         self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
     ) -> list[Branch]:
         """The branches to read, grouped by order. Raises ReadoutError for a question it cannot score."""
-        ...
+        raise NotImplementedError
 
     def segments(self, branch: Branch, first: int) -> list[Segment]:
-        """The branch as tree segments; `first` is the index its first segment will have."""
-        ...
+        """The branch as tree segments (`first`: index of its first one). Here: its text, read at the end."""
+        from reflex.forward.tree import Segment
+
+        ids = self.backbone.tokens.encode(branch.text)
+        return [Segment(ids, -1, (len(ids) - 1,))]
 
     def scores(
         self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
         """Per branch, float32 scores over `branch.keys` from its reads (reads × hidden)."""
-        ...
+        raise NotImplementedError
 
     def expand(self, question: Question) -> tuple[tuple[float, ...], ...] | None:
-        """See `OptionScores.expand`."""
-        ...
+        """See `OptionScores.expand`. Here: labels are options."""
+        return None
+
+
+class CanonicalReadout(Readout):
+    """Base of the readouts with a trained head that scores options which are texts of their own.
+
+    One branch, whose options are sorted by text: whatever order the caller lists them in, the same tokens
+    reach the model, and further orders would ask the same again. Subclasses set `head`.
+    """
+
+    end = ""
+    """Text behind every option."""
+
+    def branches(
+        self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
+    ) -> list[Branch]:
+        named = sorted(zip(self.style.option_texts(question), option_keys(question), strict=True))
+        branch = Branch(
+            question_id=question_id,
+            order=0,
+            page=0,
+            text=self.style.branch(self.template, question, (), "pointer_ask"),
+            keys=tuple(key for _, key in named),
+            options=tuple((Piece(text + self.end),) for text, _ in named),
+        )
+        return [branch]
 
 
 KINDS = ("choice", "noul", "score")
@@ -73,11 +112,3 @@ def used_readouts(options: Mapping[str, Any]) -> tuple[str, ...]:
     if "auto" in names:
         names |= {options["auto"]["labels"], options["auto"]["head"]}
     return tuple(sorted(names))
-
-
-def text_segment(backbone: Backbone, branch: Branch) -> Segment:
-    """The branch's own text as one segment that is read at its last token."""
-    from reflex.forward.tree import Segment
-
-    ids = backbone.tokens.encode(branch.text)
-    return Segment(ids, -1, (len(ids) - 1,))

@@ -12,17 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reflex.contract import Question, option_keys
 from reflex.errors import ConfigError
-from reflex.prompts.pieces import Piece
 from reflex.prompts.prompt import Branch
-from reflex.readouts.base import text_segment
+from reflex.readouts import base
 
 if TYPE_CHECKING:
     import torch
 
     from reflex.backbones.backbone import Backbone
-    from reflex.forward.tree import Segment
 
 NAME = "candidates"
 
@@ -44,7 +41,7 @@ class Config:
             )
 
 
-class Readout:
+class Readout(base.CanonicalReadout):
     """All three question types."""
 
     name = NAME
@@ -55,33 +52,12 @@ class Readout:
         from reflex.readouts.candidates_head import make_head
         from reflex.readouts.pointer_head import load_head
 
-        self.config = config
-        self.backbone = backbone
-        self.style = style
-        self.template = backbone.tokens.template
+        super().__init__(config, backbone, style)
         self.head = make_head(config, backbone.hidden_size).to(backbone.device)
         if config.weights is not None:
             load_head(self.head, config.weights, NAME)
         self.engine = Forward(backbone, ForwardConfig(strategy="flat", state_cache_mb=0))
         self.known: OrderedDict[tuple[int, ...], torch.Tensor] = OrderedDict()
-
-    def branches(
-        self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
-    ) -> list[Branch]:
-        """One branch: further orders would ask exactly the same again."""
-        named = sorted(zip(self.style.option_texts(question), option_keys(question), strict=True))
-        branch = Branch(
-            question_id=question_id,
-            order=0,
-            page=0,
-            text=self.style.branch(self.template, question, (), "pointer_ask"),
-            keys=tuple(key for _, key in named),
-            options=tuple((Piece(text),) for text, _ in named),
-        )
-        return [branch]
-
-    def segments(self, branch: Branch, first: int) -> list[Segment]:
-        return [text_segment(self.backbone, branch)]
 
     def scores(
         self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
@@ -122,6 +98,3 @@ class Readout:
             while len(self.known) > self.config.kept:
                 self.known.popitem(last=False)
         return found
-
-    def expand(self, question: Question) -> None:
-        return None

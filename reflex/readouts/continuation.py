@@ -16,6 +16,7 @@ from reflex.contract import Choice, Question, option_keys
 from reflex.errors import ConfigError, ReadoutError
 from reflex.prompts.pieces import Piece
 from reflex.prompts.prompt import Branch
+from reflex.readouts import base
 
 if TYPE_CHECKING:
     import torch
@@ -49,17 +50,13 @@ class Config:
                 )
 
 
-class Readout:
+class Readout(base.Readout):
     """All three question types."""
 
     name = NAME
 
     def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
-        self.config = config
-        self.backbone = backbone
-        self.style = style
-        self.template = backbone.tokens.template
-        self.prefix = style.label_prefix(self.template)
+        super().__init__(config, backbone, style)
         self._priors: OrderedDict[Any, torch.Tensor] = OrderedDict()
         self._engine: Any = None
 
@@ -167,6 +164,3 @@ class Readout:
             if len(self._priors) > _PRIORS_KEPT:
                 self._priors.popitem(last=False)
         return self._priors[key]
-
-    def expand(self, question: Question) -> None:
-        return None

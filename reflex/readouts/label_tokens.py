@@ -17,13 +17,12 @@ from reflex.contract import Question, option_keys
 from reflex.errors import ConfigError, ReadoutError
 from reflex.prompts.labels import LETTERS, code_candidates
 from reflex.prompts.prompt import Branch
-from reflex.readouts.base import text_segment
+from reflex.readouts import base
 
 if TYPE_CHECKING:
     import torch
 
     from reflex.backbones.backbone import Backbone
-    from reflex.forward.tree import Segment
 
 NAME = "label_tokens"
 
@@ -45,17 +44,13 @@ class Config:
             )
 
 
-class Readout:
+class Readout(base.Readout):
     """Lettered options for all three question types. Raises ReadoutError if a letter is not one token."""
 
     name = NAME
 
     def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
-        self.config = config
-        self.backbone = backbone
-        self.style = style
-        self.template = backbone.tokens.template
-        self.prefix = style.label_prefix(self.template)
+        super().__init__(config, backbone, style)
         self.ids = {
             label: backbone.tokens.label_id(self.prefix + label) for label in LETTERS
         }  # every letter is checked here, before the first request
@@ -105,9 +100,6 @@ class Readout:
             f"for {len(self.codes)}; use overflow=pages"
         )
 
-    def segments(self, branch: Branch, first: int) -> list[Segment]:
-        return [text_segment(self.backbone, branch)]
-
     def scores(
         self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
@@ -132,6 +124,3 @@ class Readout:
             for i, row in zip(indices, logits, strict=True):
                 found[i] = row
         return found
-
-    def expand(self, question: Question) -> None:
-        return None

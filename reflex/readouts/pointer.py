@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reflex.contract import Question, option_keys
 from reflex.errors import ConfigError
-from reflex.prompts.pieces import Piece
 from reflex.prompts.prompt import Branch
+from reflex.readouts import base
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +43,7 @@ class Config:
             raise ConfigError(f"readout.pointer.rank={self.rank}: must be at least 1")
 
 
-class Readout:
+class Readout(base.CanonicalReadout):
     """All three question types: yes/no and levels are options with their texts like any other."""
 
     name = NAME
@@ -52,29 +51,11 @@ class Readout:
     def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
         from reflex.readouts.pointer_head import load_head, make_head
 
-        self.config = config
-        self.backbone = backbone
-        self.style = style
-        self.template = backbone.tokens.template
+        super().__init__(config, backbone, style)
+        self.end = config.end
         self.head = make_head(config, backbone.hidden_size).to(backbone.device)
         if config.weights is not None:
             load_head(self.head, config.weights, NAME)
-
-    def branches(
-        self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
-    ) -> list[Branch]:
-        """One branch: further orders would ask the model exactly the same tokens again."""
-        named = sorted(zip(self.style.option_texts(question), option_keys(question), strict=True))
-        end = self.config.end
-        branch = Branch(
-            question_id=question_id,
-            order=0,
-            page=0,
-            text=self.style.branch(self.template, question, (), "pointer_ask"),
-            keys=tuple(key for _, key in named),
-            options=tuple((Piece(text + end),) for text, _ in named),
-        )
-        return [branch]
 
     def segments(self, branch: Branch, first: int) -> list[Segment]:
         from reflex.forward.tree import Segment
@@ -98,6 +79,3 @@ class Readout:
         options = torch.cat([rows[1:] for rows in hidden]).float()
         scores = self.head(options, asked.repeat_interleave(counts, dim=0))
         return list(scores.split(sizes))
-
-    def expand(self, question: Question) -> None:
-        return None

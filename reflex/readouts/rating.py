@@ -15,13 +15,12 @@ from reflex.contract import Noul, Question
 from reflex.errors import ReadoutError
 from reflex.prompts.labels import RATING_DIGITS
 from reflex.prompts.prompt import Branch
-from reflex.readouts.base import text_segment
+from reflex.readouts import base
 
 if TYPE_CHECKING:
     import torch
 
     from reflex.backbones.backbone import Backbone
-    from reflex.forward.tree import Segment
 
 NAME = "rating"
 TOP = len(RATING_DIGITS) - 1
@@ -37,18 +36,14 @@ class Config:
     """No options."""
 
 
-class Readout:
+class Readout(base.Readout):
     """Yes/no questions only. Raises ReadoutError if a digit is not one token."""
 
     name = NAME
 
     def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
-        self.config = config
-        self.backbone = backbone
-        self.style = style
-        self.template = backbone.tokens.template
-        prefix = style.label_prefix(self.template)
-        self.ids = {digit: backbone.tokens.label_id(prefix + digit) for digit in RATING_DIGITS}
+        super().__init__(config, backbone, style)
+        self.ids = {digit: backbone.tokens.label_id(self.prefix + digit) for digit in RATING_DIGITS}
 
     def branches(
         self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
@@ -64,9 +59,6 @@ class Readout:
             self.template, question, listed, "rating_ask", heading="rating_heading"
         )
         return [Branch(question_id, 0, 0, text, keys=RATING_DIGITS, labels=RATING_DIGITS)]
-
-    def segments(self, branch: Branch, first: int) -> list[Segment]:
-        return [text_segment(self.backbone, branch)]
 
     def scores(
         self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]

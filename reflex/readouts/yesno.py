@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from reflex.contract import Noul, Question, option_keys, question_is_described
 from reflex.errors import ConfigError, ReadoutError
 from reflex.prompts.prompt import Branch
-from reflex.readouts.base import text_segment
+from reflex.readouts import base
 
 if TYPE_CHECKING:
     import torch
 
     from reflex.backbones.backbone import Backbone
-    from reflex.forward.tree import Segment
 
 NAME = "yesno"
 
@@ -38,18 +37,14 @@ class Config:
             )
 
 
-class Readout:
+class Readout(base.Readout):
     """Yes/no questions only. Raises ReadoutError if no pair of words is one token each."""
 
     name = NAME
 
     def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
-        self.config = config
-        self.backbone = backbone
-        self.style = style
-        self.template = backbone.tokens.template
-        prefix = style.label_prefix(self.template)
-        single = {*backbone.tokens.single_tokens([*config.yes, *config.no], prefix)}
+        super().__init__(config, backbone, style)
+        single = {*backbone.tokens.single_tokens([*config.yes, *config.no], self.prefix)}
         pairs = zip(config.yes, config.no, strict=True)
         self.words = [pair for pair in pairs if single.issuperset(pair)]
         if not self.words:
@@ -59,7 +54,7 @@ class Readout:
             )
         label_id = backbone.tokens.label_id
         self.ids = [
-            label_id(prefix + word) for pair in zip(*self.words, strict=True) for word in pair
+            label_id(self.prefix + word) for pair in zip(*self.words, strict=True) for word in pair
         ]
 
     def branches(
@@ -74,9 +69,6 @@ class Readout:
         text = self.style.branch(self.template, question, listed, "yesno_ask")
         return [Branch(question_id, 0, 0, text, option_keys(question), self.words[0])]
 
-    def segments(self, branch: Branch, first: int) -> list[Segment]:
-        return [text_segment(self.backbone, branch)]
-
     def scores(
         self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
@@ -84,6 +76,3 @@ class Readout:
 
         logits = self.backbone.label_logits(torch.cat(list(hidden)), self.ids)
         return list(logits.unflatten(1, (2, len(self.words))).logsumexp(-1))
-
-    def expand(self, question: Question) -> None:
-        return None
