@@ -233,3 +233,14 @@ def test_mixed_layouts_train_as_each_alone() -> None:
         wanted = flat(other(prepare_rows(other, data)))
     for a, b in zip(found[: len(wanted)], wanted, strict=True):
         assert torch.allclose(a, b, atol=1e-4)
+
+
+def test_a_sliced_request_counts_what_it_reads() -> None:
+    from reflex.serving.slices import cut
+
+    model = model_of("llama", "label_tokens")
+    request = requests()[1]
+    whole = model.prepare(request).unique_tokens
+    slices = cut(model, request, slice_tokens=1, max_tokens=whole)
+    assert len(slices) == 3
+    assert sum(each.tokens + each.state_tokens for each in slices) == whole
