@@ -133,7 +133,7 @@ class HeldOut:
         return replace(row, questions=questions, labels=labels)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def _mixture(sources: tuple[str, ...], max_chars: int, root: str) -> Mixture:
     """Every row of the sources by split. Kept: the cells of a sweep read the same rows."""
     from reflex.data.mixture import MixtureConfig, load_mixture
