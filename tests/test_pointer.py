@@ -176,9 +176,7 @@ def test_a_candidate_cache_keyed_by_sorted_options_is_caught(monkeypatch):
         forth, back = (probabilities(model, _choice(o)) for o in (OPTIONS, OPTIONS[::-1]))
         return max(abs(forth[key] - back[key]) for key in OPTIONS)
 
-    monkeypatch.setattr(
-        candidates, "sorted", list, raising=False
-    )  # options as the caller lists them
+    monkeypatch.setattr(base, "sorted", list, raising=False)  # options as the caller lists them
     assert moved() < 1e-5
     monkeypatch.setattr(candidates.Readout, "_encode", by_set)
     assert moved() > 1e-3
