@@ -27,7 +27,7 @@ from reflex.data.guard import overlapping_ids
 from reflex.data.mixture import MixtureConfig, apportion, check_coverage, load_mixture, shares
 from reflex.data.rows import Row, read_jsonl
 from reflex.data.sources import Ask, Item, source, source_names
-from reflex.data.sources.base import OptionSet, plain
+from reflex.data.sources.base import USES, OptionSet, plain
 from reflex.data.sources.sentences import numbers, reword, swap_words
 from reflex.errors import ConfigError, ContaminationError, DataError
 
@@ -75,6 +75,47 @@ def test_every_source_gives_valid_rows_and_no_blocked_name(name: str, data_root:
             assert tuple(row.labels[question_id]) == option_keys(question)
     MixtureConfig(name="x", sources={name: 1.0})
     assert each.family in ADJACENT
+
+
+@pytest.mark.parametrize("name", source_names())
+def test_every_source_states_its_licence_and_what_it_allows(name: str):
+    each = source(name)
+    assert each.licence
+    assert each.use in USES
+    words = ("NC", "non-commercial", "academic", "research", "Research", "terms")
+    restricted = any(word in each.licence for word in words)
+    stated = "unstated" if each.licence == "none stated" else "any"
+    assert each.use == ("non-commercial" if restricted else stated)
+
+
+def test_the_manifest_of_a_mixture_lists_licences_and_rows(small_root: Path):
+    config = MixtureConfig(name="x", rows=40, sources={"emotion": 1.0, "rotten_tomatoes": 3.0})
+    sources = load_mixture(config, small_root).facts()["sources"]
+    assert sum(each["rows"] for each in sources.values()) == 40
+    assert {name: each["use"] for name, each in sources.items()} == {
+        "emotion": "non-commercial",
+        "rotten_tomatoes": "non-commercial",
+    }
+    assert sources["emotion"]["licence"] == "educational and research use only"
+
+
+def test_the_card_says_plainly_what_the_weights_were_trained_on():
+    from reflex.tasks.release_card import licence_statement
+
+    free = {"snli": {"rows": 300, "use": "any"}, "anli": {"rows": 0, "use": "non-commercial"}}
+    assert licence_statement(free).startswith("Every source's licence allows any use")
+    mixed = {**free, "anli": {"rows": 90, "use": "non-commercial"}}
+    mixed |= {
+        "sst5": {"rows": 10, "use": "non-commercial"},
+        "parade": {"rows": 100, "use": "unstated"},
+    }
+    text = licence_statement(mixed)
+    assert (
+        "non-commercial, academic or research purposes only (100 of 500 rows, 20 %: anli, sst5)"
+        in text
+    )
+    assert "state no licence (100 of 500 rows, 20 %: parade)" in text
+    assert "do not use these weights commercially" in text
 
 
 def test_a_blocked_source_is_refused_when_the_config_is_read():

@@ -453,6 +453,7 @@ def test_training_evaluation_and_release_by_command(tmp_path: Path, data_root: P
     card = (out / "README.md").read_text()
     assert "| emotion |" in card
     assert "overlapping" in card
+    assert "**The weights were trained partly on data that may be used for non-commercial" in card
     moved = tmp_path / "moved"
     out.rename(moved)
     request = {"state": "I love it", "questions": {"q": {"type": "noul", "instructions": "Glad?"}}}

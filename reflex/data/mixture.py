@@ -140,6 +140,7 @@ class Mixture:
                     "too_long": pool.too_long,
                     "overlapping": pool.overlapping,
                     "licence": source(name).licence,
+                    "use": source(name).use,
                 }
                 for name, pool in self.pools.items()
             },

@@ -186,11 +186,16 @@ def _existing(path: str, key: str) -> Path:
 
 def _training(folder: Path) -> dict[str, Any] | None:
     """What a training run's folder says about itself; None when the adapter came from elsewhere."""
+    from reflex.data.sources import source
+
     facts: dict[str, Any] = {}
     for name in ("training", "mixture"):
         path = folder / f"{name}.json"
         if path.is_file():
             facts[name] = json.loads(path.read_text(encoding="utf-8"))
+    for name, each in facts.get("mixture", {}).get("sources", {}).items():
+        # Of the source, not of the run: what is known today.
+        each.update(licence=source(name).licence, use=source(name).use)
     path = folder / "config.json"
     if path.is_file():
         config = json.loads(path.read_text(encoding="utf-8"))

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+ALLOWS = {
+    "any": "any use",
+    "non-commercial": "non-commercial or research use only",
+    "unstated": "not stated",
+}
+"""`use` of a source (reflex/data/sources/base.py) in words."""
+
 SHOWN = ("accuracy", "nll", "brier", "ece_10", "ece_15")
 
 
@@ -61,24 +68,48 @@ def _lines(manifest: Mapping[str, Any], record: Any) -> Iterator[str]:
     yield manifest["contamination"]
     if mixture := training.get("mixture"):
         yield ""
-        yield "| source | family | rows | times seen | overlapping rows dropped | licence |"
-        yield "|---|---|---|---|---|---|"
+        yield "| source | family | rows | times seen | overlapping rows dropped | licence | allows |"
+        yield "|---|---|---|---|---|---|---|"
         for name, facts in mixture["sources"].items():
             yield (
                 f"| {name} | {facts['family']} | {facts['rows']} | {facts['times_seen']:.2f} | "
-                f"{facts['overlapping']} | {facts['licence']} |"
+                f"{facts['overlapping']} | {facts['licence']} | {ALLOWS[facts['use']]} |"
             )
         yield ""
         yield (
-            "Rows are those of the mixture as configured; training may have stopped before the last of them. "
-            "Some licences allow research or non-commercial use only."
+            "Rows are those of the mixture as configured; training may have stopped before the last of them."
         )
+        yield ""
+        yield licence_statement(mixture["sources"])
     yield ""
     yield "## Limits"
     yield ""
     yield (
         "A small model: it is a demonstration of mechanism and calibration. Probabilities are calibrated on "
         "held-out rows of the training families; on other tasks they may be off. Not for decisions about people."
+    )
+
+
+def licence_statement(sources: Mapping[str, Mapping[str, Any]]) -> str:
+    """What the licences of the training data mean for the weights, with the rows behind it."""
+    total = sum(facts["rows"] for facts in sources.values())
+    found = []
+    for use, words in (
+        ("non-commercial", "may be used for non-commercial, academic or research purposes only"),
+        ("unstated", "comes from sources that state no licence"),
+    ):
+        names = [name for name, facts in sources.items() if facts["use"] == use and facts["rows"]]
+        rows = sum(sources[name]["rows"] for name in names)
+        if rows:
+            share = f"{rows} of {total} rows, {100 * rows / total:.0f} %: {', '.join(names)}"
+            found.append(f"partly on data that {words} ({share})")
+    if not found:
+        return (
+            "Every source's licence allows any use, under its own terms (attribution, share-alike)."
+        )
+    return (
+        f"**The weights were trained {' and '.join(found)}.** The licence of the code does not change that: "
+        "do not use these weights commercially without clearing it with the owners of that data."
     )
 
 

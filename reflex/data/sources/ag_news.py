@@ -43,4 +43,5 @@ SOURCE = Source(
     files={"train/ag_news.jsonl": "hash"},
     hub=(HubSet("fancyzhx/ag_news"), HubSet("fancyzhx/ag_news", split="test")),
     licence="non-commercial / academic use",
+    use="non-commercial",
 )

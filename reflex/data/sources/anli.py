@@ -35,5 +35,6 @@ SOURCE = Source(
             "facebook/anli", split="train_r3", rename={"premise": "evidence", "hypothesis": "claim"}
         ),
     ),
-    licence="CC BY-NC 4.0 (non-commercial)",
+    licence="CC BY-NC 4.0",
+    use="non-commercial",
 )

@@ -25,6 +25,10 @@ SALT = "reflex-split-v1"
 FRACTIONS = {"train": 0.85, "fit": 0.08, "report": 0.07}
 OFFICIAL_TRAIN = {"train": 0.92, "fit": 0.08}
 
+USES = ("any", "non-commercial", "unstated")
+"""What a licence allows: any use; non-commercial, academic or research use only; nothing is stated.
+What is "published for research" counts as the second."""
+
 Option = tuple[str, str | None]
 """Name and description an option is shown with."""
 OptionSet = Mapping[str, Option]
@@ -78,6 +82,7 @@ class HubSet:
 class Source:
     """files: file name below `train/` (or `mmlu/…`) → role: `hash` (split by hash), `train` (an official
     train file: train and fit by hash), `fit`, `report`. item: one raw row → Item, or None to leave it out.
+    licence: as the publisher states it; use: what it allows (see USES).
     """
 
     name: str
@@ -86,6 +91,7 @@ class Source:
     files: Mapping[str, str] = field(default_factory=dict)
     hub: tuple[HubSet, ...] = ()
     licence: str = ""
+    use: str = "any"
     derive: (
         Callable[[Callable[[str], Iterator[Mapping[str, Any]]]], Iterator[Mapping[str, Any]]] | None
     ) = None

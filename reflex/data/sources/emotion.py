@@ -44,5 +44,6 @@ SOURCE = Source(
         "train/emotion_test.jsonl": "report",
     },
     hub=(HubSet("dair-ai/emotion"), HubSet("dair-ai/emotion", split="test")),
-    licence="educational and research use",
+    licence="educational and research use only",
+    use="non-commercial",
 )

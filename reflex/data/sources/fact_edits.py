@@ -10,7 +10,7 @@ from typing import Any
 
 from reflex.data.sources.base import Item, Source
 from reflex.data.sources.nli import pair_item
-from reflex.data.sources.sentences import numbers, reword, sentences, swap_words
+from reflex.data.sources.sentences import LICENCE, numbers, reword, sentences, swap_words
 
 ABOVE = ("more than", "over", "at least", "above")
 BELOW = ("less than", "fewer than", "under", "below")
@@ -95,5 +95,6 @@ SOURCE = Source(
     family="fact",
     item=item,
     derive=derive,
-    licence="as the sources of the sentences",
+    licence=LICENCE,
+    use="non-commercial",
 )

@@ -38,4 +38,5 @@ SOURCE = Source(
     item=item,
     derive=derive,
     licence="CC BY-SA 4.0; CC BY-NC 4.0; CC BY-SA 3.0",
+    use="non-commercial",
 )

@@ -37,4 +37,5 @@ SOURCE = Source(
     item=item,
     files={"train/feedbackqa_valid.jsonl": "hash"},
     licence="none stated",
+    use="unstated",
 )

@@ -42,5 +42,6 @@ SOURCE = Source(
     item=item,
     files={"train/imdb_polarity.jsonl": "hash"},
     hub=(HubSet("stanfordnlp/imdb"),),
-    licence="research",
+    licence="none stated; published for research",
+    use="non-commercial",
 )

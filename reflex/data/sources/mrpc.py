@@ -20,4 +20,5 @@ SOURCE = Source(
     files={"train/mrpc_train.jsonl": "hash", "train/mrpc_test.jsonl": "hash"},
     hub=(HubSet("SetFit/mrpc", rename={"text1": "sentence_1", "text2": "sentence_2"}),),
     licence="Microsoft Research data licence",
+    use="non-commercial",
 )

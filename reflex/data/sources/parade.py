@@ -21,4 +21,5 @@ SOURCE = Source(
     item=item,
     files={"train/parade_train.jsonl": "hash", "train/parade_test.jsonl": "hash"},
     licence="none stated",
+    use="unstated",
 )

@@ -27,4 +27,5 @@ SOURCE = Source(
     item=item,
     files={"train/qags_cnndm.jsonl": "hash"},
     licence="none stated",
+    use="unstated",
 )

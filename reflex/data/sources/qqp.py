@@ -20,4 +20,5 @@ SOURCE = Source(
     files={},
     hub=(HubSet("SetFit/qqp", rename={"text1": "sentence_1", "text2": "sentence_2"}),),
     licence="Quora terms of service",
+    use="non-commercial",
 )

@@ -11,5 +11,6 @@ SOURCE = Source(
     item=item,
     files={"train/rotten_tomatoes.jsonl": "hash"},
     hub=(HubSet("cornell-movie-review-data/rotten_tomatoes"),),
-    licence="research",
+    licence="none stated; published for research",
+    use="non-commercial",
 )

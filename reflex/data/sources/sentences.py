@@ -7,6 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+LICENCE = "CC BY-NC 4.0; CC BY-SA 3.0; CC BY-SA 4.0; Microsoft Research data licence"
+"""Of the files below."""
+
 FILES = {
     "train/anli_test.jsonl": ("evidence",),
     "train/fever_symmetric_dev.jsonl": ("evidence", "claim"),

@@ -43,5 +43,6 @@ SOURCE = Source(
         "train/sst5_test.jsonl": "report",
     },
     hub=(HubSet("SetFit/sst5"),),
-    licence="research",
+    licence="none stated; published for research",
+    use="non-commercial",
 )

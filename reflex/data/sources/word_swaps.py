@@ -10,7 +10,7 @@ from typing import Any
 
 from reflex.data.sources.base import Item, Source
 from reflex.data.sources.paraphrase import paraphrase_item
-from reflex.data.sources.sentences import reword, sentences, swap_words
+from reflex.data.sources.sentences import LICENCE, reword, sentences, swap_words
 
 
 def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
@@ -37,5 +37,6 @@ SOURCE = Source(
     family="paraphrase",
     item=item,
     derive=derive,
-    licence="as the sources of the sentences",
+    licence=LICENCE,
+    use="non-commercial",
 )

@@ -32,4 +32,5 @@ SOURCE = Source(
     files={},
     hub=(HubSet("Yelp/yelp_review_full"),),
     licence="Yelp dataset terms",
+    use="non-commercial",
 )

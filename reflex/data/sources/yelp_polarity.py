@@ -11,5 +11,6 @@ SOURCE = Source(
     item=item,
     files={"train/yelp_polarity.jsonl": "hash"},
     hub=(HubSet("fancyzhx/yelp_polarity"),),
-    licence="research",
+    licence="none stated; published for research",
+    use="non-commercial",
 )
