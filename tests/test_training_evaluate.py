@@ -38,6 +38,7 @@ def test_a_sweep_of_trainings_is_cells_that_stand_alone(data_root, tmp_runs, mon
     trained = cells["train=lora,mixture.large_share=0.2"].record
     assert trained.task == "train_evaluate"
     assert trained.axes["train"] == "lora"
+    assert {cell.record.axes["mixture"] for cell in cells.values()} == {"embedded"}
     assert trained.backbone["adapter_sha256"]
     assert cells["train=frozen,mixture.large_share=0.2"].record.backbone["adapter_sha256"] is None
     facts = trained.data["training"]

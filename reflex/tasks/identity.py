@@ -107,6 +107,9 @@ def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
     task = config["task"]["name"]
     aside = {*NOT_HASHED, *NOT_READ.get(task, ())} - {*READ.get(task, ())}
     kept = {key: value for key, value in config.items() if key not in aside and value is not None}
+    if "train" in kept and kept["train"]["method"] == "frozen":
+        kept["train"] = {"method": "frozen"}  # nothing is trained, whatever the mixture
+        kept.pop("mixture", None)
     if kept.get("model", {}).get("name") == "local":
         del kept["model"]  # what every cell was before there was a choice
     for group, keys in PINNED.items():

@@ -66,7 +66,6 @@ def with_training(cfg: DictConfig) -> DictConfig:
     """`cfg` with the trained parts in place of the untrained ones; trains them first where need be."""
     found: DictConfig = cfg.copy()
     if cfg.train.method == "frozen":
-        found.mixture = None
         return found
     if cfg.backbone.adapter is not None:
         raise ConfigError(
