@@ -119,7 +119,7 @@ def report(module: TrainingModule, measured: dict[str, float], rows_bytes: int) 
         "time": f"{seconds / 60:.0f} min",
         "memory, peak": f"{measured['memory_gb']:.1f} GB",
         "checkpoints": (
-            f"about {saves} written, {config.keep} kept, {3 * weights / 1e6:.0f} MB each"
+            f"about {saves} written, {min(saves, config.keep)} kept, {3 * weights / 1e6:.1f} MB each"
         ),
     }
 
