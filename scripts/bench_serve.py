@@ -13,19 +13,17 @@ import argparse
 import asyncio
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-REPO = Path(__file__).resolve().parent.parent
+from serve_process import REPO, Server, client
+
 DEFAULTS = ("backbone=smollm2_135m", "device.dtype=bfloat16")
 CLIENTS = 16
 ROUNDS = 3
@@ -84,63 +82,6 @@ def joined(rounds: list[Load]) -> Load:
     seconds = sum(len(each.latencies) / each.rate for each in rounds)
     latencies = [value for each in rounds for value in each.latencies]
     return Load(latencies, len(latencies) / seconds)
-
-
-class Server:
-    """The real server, as a process."""
-
-    def __init__(self, overrides: list[str]) -> None:
-        command = [sys.executable, "-m", "reflex.serve", "serve.port=0", "serve.log_level=info"]
-        self.process = subprocess.Popen(
-            [*command, *overrides], cwd=REPO, stderr=subprocess.PIPE, text=True
-        )
-        self.url = ""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            found = re.search(r"listening on (http://[\d.]+:(\d+))", line)
-            if found:
-                self.url, self.port = found[1], int(found[2])
-                break
-            sys.stderr.write(line)
-        if not self.url:
-            sys.exit("the server did not start")
-        threading.Thread(target=lambda: list(self.process.stderr), daemon=True).start()  # type: ignore[call-overload]
-        while self.status() != "ready":
-            if self.process.poll() is not None:
-                sys.exit("the server ended while loading")
-            time.sleep(0.2)
-
-    def status(self) -> str:
-        try:
-            with urllib.request.urlopen(f"{self.url}/health", timeout=10) as reply:
-                return str(json.load(reply)["status"])
-        except OSError:
-            return "unreachable"
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(60)
-
-
-async def client(port: int, bodies: list[bytes], until: float, latencies: list[float]) -> None:
-    """One keep-alive connection that asks, waits and asks again. Plain sockets: little CPU of its own."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    for body in bodies:
-        if time.perf_counter() >= until:
-            break
-        start = time.perf_counter()
-        writer.write(
-            b"POST /v1/systemone HTTP/1.1\r\nhost: bench\r\ncontent-length: %d\r\n\r\n" % len(body)
-            + body
-        )
-        head = await reader.readuntil(b"\r\n\r\n")
-        status = head.split(b" ", 2)[1]
-        length = int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
-        reply = await reader.readexactly(length)
-        if status != b"200":
-            raise SystemExit(f"{status.decode()}: {reply.decode()[:200]}")
-        latencies.append(time.perf_counter() - start)
-    writer.close()
 
 
 def load(port: int, make: Any, clients: int, seconds: float, first: int) -> Load:
@@ -257,6 +198,50 @@ def restart(overrides: list[str], tokens: int) -> tuple[float, float]:
         return seconds[0], seconds[1]
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """A figure and the target it has to keep."""
+
+    name: str
+    value: float
+    unit: str = "×"
+    at_most: float | None = None
+    at_least: float = 0.0
+
+    @property
+    def met(self) -> bool:
+        return self.value >= self.at_least and (self.at_most is None or self.value <= self.at_most)
+
+    def __str__(self) -> str:
+        target = f"≥ {self.at_least:g}" if self.at_most is None else f"≤ {self.at_most:g}"
+        word = "met" if self.met else "MISSED"
+        return f"{self.name:<50} {self.value:8.2f} {self.unit:<3} {target:<7} {word}"
+
+
+def ratios(
+    over_http: list[float],
+    alone: list[float],
+    one_shared: Load,
+    many_shared: Load,
+    one_different: Load,
+    many_different: Load,
+) -> list[Ratio]:
+    """What HTTP costs and what company brings."""
+    overhead_ms = 1000 * (median(over_http) - median(alone))
+    shared_gain = many_shared.rate / one_shared.rate
+    different_gain = many_different.rate / one_different.rate
+    http = Ratio("HTTP p50 − in-process p50, one short request", overhead_ms, "ms", at_most=5)
+    found = [
+        http,
+        Ratio("decisions/s, 16 clients / 1, shared state", shared_gain, at_least=1.3),
+        Ratio("decisions/s, 16 clients / 1, different states", different_gain, at_least=1),
+    ]
+    for name, each in (("shared state", many_shared), ("different states", many_different)):
+        tail = each.percentile(99) / each.percentile(50)
+        found.append(Ratio(f"p99 / p50 at 16 clients, {name}", tail, at_most=3))
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=12.0, help="per phase")
@@ -283,62 +268,12 @@ def main() -> int:
         server.stop()
     cold, warm = restart(overrides, options.state_tokens)
 
-    overhead_ms = 1000 * (median(over_http) - median(alone))
-    tails = {
-        name: each.percentile(99) / each.percentile(50)
-        for name, each in (("shared", many_shared), ("different", many_different))
-    }
-    rows = [
-        (
-            "HTTP p50 − in-process p50, one short request",
-            overhead_ms,
-            "ms",
-            overhead_ms <= 5.0,
-            "≤ 5",
-        ),
-        (
-            "decisions/s, 16 clients / 1, shared state",
-            many_shared.rate / one_shared.rate,
-            "×",
-            None,
-            "≥ 1.3",
-        ),
-        (
-            "decisions/s, 16 clients / 1, different states",
-            many_different.rate / one_different.rate,
-            "×",
-            None,
-            "≥ 1",
-        ),
-        (
-            "p99 / p50 at 16 clients, shared state",
-            tails["shared"],
-            "×",
-            tails["shared"] <= 3,
-            "≤ 3",
-        ),
-        (
-            "p99 / p50 at 16 clients, different states",
-            tails["different"],
-            "×",
-            tails["different"] <= 3,
-            "≤ 3",
-        ),
-        (
-            f"restart with disk / cold, {options.state_tokens} tokens",
-            warm / cold,
-            "×",
-            warm / cold <= 0.35,
-            "≤ 0.35",
-        ),
-    ]
-    targets = {1: 1.3, 2: 1.0}
-    ok = True
+    rows = ratios(over_http, alone, one_shared, many_shared, one_different, many_different)
+    rows.append(
+        Ratio(f"restart with disk / cold, {options.state_tokens} tokens", warm / cold, at_most=0.35)
+    )
     print(f"\n{' '.join(overrides)}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
-    for index, (name, value, unit, met, target) in enumerate(rows):
-        met = value >= targets[index] if met is None else met
-        ok &= met
-        print(f"{name:<50} {value:8.2f} {unit:<3} {target:<7} {'met' if met else 'MISSED'}")
+    print("\n".join(map(str, rows)))
     print(
         f"\np50: in-process {1000 * median(alone):.1f} ms, HTTP {1000 * median(over_http):.1f} ms; "
         f"shared 1/16 clients {one_shared.rate:.1f}/{many_shared.rate:.1f} decisions/s; "
@@ -346,9 +281,9 @@ def main() -> int:
         f"cold {cold:.3f} s, after restart {warm:.3f} s"
     )
     if options.json:
-        figures = {name: value for name, value, *_ in rows}
+        figures = {row.name: row.value for row in rows}
         options.json.write_text(json.dumps(figures, indent=1, ensure_ascii=False))
-    return 0 if ok else 1
+    return 0 if all(row.met for row in rows) else 1
 
 
 if __name__ == "__main__":

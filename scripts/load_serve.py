@@ -15,18 +15,15 @@ import asyncio
 import json
 import os
 import random
-import re
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import psutil
+from serve_process import Server, connect, head
 
-REPO = Path(__file__).resolve().parent.parent
 DEFAULTS = ("backbone=tiny_llama", "device.dtype=float32", "serve.body_timeout_s=2")
 TEXT = "The parcel arrived late, the box was torn, and support has not answered since Monday. "
 NOUL = {"type": "noul", "instructions": "Is the customer asking for money back?"}
@@ -69,10 +66,9 @@ class Tally:
 
 async def exchange(port: int, body: bytes, pause: float = 0.0) -> tuple[int, bytes]:
     """One POST on a connection of its own; `pause` between pieces makes a slow sender."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26)
+    reader, writer = await connect(port)
     try:
-        head = b"POST /v1/systemone HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
-        writer.write(head % len(body))
+        writer.write(head(len(body), "connection: close"))
         if pause:
             for start in range(0, len(body), 64):
                 writer.write(body[start : start + 64])
@@ -139,10 +135,8 @@ async def leaver(
     chosen = random.Random(8)
     while time.perf_counter() < until:
         body = chosen.choice(work)[0]
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(
-            b"POST /v1/systemone HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
-        )
+        _, writer = await connect(port)
+        writer.write(head(len(body)))
         writer.write(body[: len(body) // 2] if chosen.random() < 0.5 else body)
         await writer.drain()
         await asyncio.sleep(0.01)
@@ -154,8 +148,8 @@ async def leaver(
 async def half(port: int, until: float, tally: Tally) -> None:
     """Half a body, then silence: 408 within the body timeout."""
     while time.perf_counter() < until:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"POST /v1/systemone HTTP/1.1\r\nhost: x\r\ncontent-length: 500\r\n\r\n{")
+        reader, writer = await connect(port)
+        writer.write(head(500) + b"{")
         await writer.drain()
         raw = await reader.read(65536)
         status = int(raw.split(b" ", 2)[1])
@@ -166,12 +160,16 @@ async def half(port: int, until: float, tally: Tally) -> None:
 
 
 async def last_requests(
-    port: int, process: Any, work: list[tuple[bytes, list[float]]], tally: Tally, tolerance: float
+    server: Server, work: list[tuple[bytes, list[float]]], tally: Tally, tolerance: float
 ) -> None:
     """SIGTERM while requests are in flight: every accepted one is answered."""
-    asked = [asyncio.ensure_future(exchange(port, body)) for body, _ in work[:32]]
-    await asyncio.sleep(0.3)
-    process.send_signal(signal.SIGTERM)
+    asked = [asyncio.ensure_future(exchange(server.port, body)) for body, _ in work[:32]]
+    accepted, until = 0, time.perf_counter() + 30
+    while accepted < len(asked) and time.perf_counter() < until:
+        # Answered by now, or in the queue a moment later.
+        answered = sum(each.done() for each in asked)
+        accepted = answered + await asyncio.to_thread(server.queued)
+    server.process.send_signal(signal.SIGTERM)
     for (_, wanted), reply in zip(
         work[:32], await asyncio.gather(*asked, return_exceptions=True), strict=True
     ):
@@ -207,24 +205,8 @@ def main() -> int:
         for request in asked
     ]
     del decider
-    process = subprocess.Popen(
-        [sys.executable, "-m", "reflex.serve", "serve.port=0", "serve.log_level=info", *overrides],
-        cwd=REPO,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    port = 0
-    for line in process.stderr:
-        if found := re.search(r"listening on http://[\d.]+:(\d+)", line):
-            port = int(found[1])
-        if '"event": "ready"' in line:
-            break
-    if not port or process.poll() is not None:
-        sys.exit("the server did not start")
-    import threading
-
-    threading.Thread(target=lambda: [None for _ in process.stderr], daemon=True).start()  # type: ignore[union-attr]
+    server = Server(overrides)
+    port, process = server.port, server.process
 
     async def phase(seconds: float, tally: Tally, faults: bool) -> None:
         until = time.perf_counter() + seconds
@@ -244,7 +226,7 @@ def main() -> int:
     asyncio.run(phase(options.seconds, tally, True))
     time.sleep(5)
     after = rss_mb(process.pid)
-    asyncio.run(last_requests(port, process, work, tally, options.tolerance))
+    asyncio.run(last_requests(server, work, tally, options.tolerance))
     code = process.wait(60)
 
     ordered = sorted(tally.latencies)
