@@ -106,7 +106,9 @@ def test_a_launched_sweep_ends_as_a_serial_one(
         for record in (left, right):
             record["config"].pop("runs_dir")
         assert left == right
-        assert words[0] in str(cell.record.command), "the command, not that of the process it started"
+        assert words[0] in str(cell.record.command), (
+            "the command, not that of the process it started"
+        )
         if cell.record.status == "finished":
             own, other = (
                 cell.path / "predictions.parquet",

@@ -56,6 +56,8 @@ def remote_model(cfg: DictConfig) -> RemoteModel | None:
     if node is None or node.get("name") != "remote":
         return None
     if not node.get("base_url"):
-        raise ConfigError("model.base_url is not set: give model.base_url=http://… or set REFLEX_URL")
+        raise ConfigError(
+            "model.base_url is not set: give model.base_url=http://… or set REFLEX_URL"
+        )
     values = {str(key): node[key] for key in node if key != "_target_"}
     return RemoteModel(**values)
