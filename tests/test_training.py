@@ -466,3 +466,25 @@ def test_training_evaluation_and_release_by_command(tmp_path: Path, data_root: P
     heads.write_bytes(data)
     with pytest.raises(RecordError, match=r"heads\.safetensors: not the file that was released"):
         reflex.load(str(moved))
+
+
+def test_a_named_folder_is_not_taken_for_other_settings(tmp_path: Path):
+    from omegaconf import OmegaConf
+
+    from reflex.loading import compose
+    from reflex.tasks.train import check_same, write_json
+
+    def configured(*changes: str):
+        return compose(["experiment=embedded_release", *changes])
+
+    check_same(tmp_path, configured())
+    write_json(tmp_path / "config.json", OmegaConf.to_container(configured(), resolve=True))
+    check_same(tmp_path, configured("train.checkpoint_minutes=9", "train.name=other"))
+    for change, told in (
+        ("train.lr=0.1", r"holds a training with train\.lr=0\.0006, not 0\.1; train\.name=OTHER"),
+        ("train.lora.rank=4", r"train\.lora\.rank=16, not 4"),
+        ("mixture.rows=50", r"mixture\.rows=30000, not 50"),
+        ("seed=3", r"seed=0, not 3"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            check_same(tmp_path, configured(change))

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,7 @@ class Train:
             config = train_config(cfg)
             if config.fresh:
                 set_aside(folder)
+            check_same(folder, cfg)
             if (folder / RESULT).is_file():
                 log.info("already trained: %s (train.fresh=true trains again)", folder)
                 return 0
@@ -110,6 +112,31 @@ def run_folder(cfg: DictConfig) -> tuple[Path, Any]:
     }
     identity = run_identity(cfg, facts)
     return Path(cfg.runs_dir) / (config["name"] or identity.hash[:16]), identity
+
+
+def check_same(folder: Path, cfg: DictConfig) -> None:
+    """Raise ConfigError when a named folder holds the training of other settings, naming the first."""
+    path = folder / "config.json"
+    if not path.is_file():
+        return
+    before = json.loads(path.read_text(encoding="utf-8"))
+    now: Any = OmegaConf.to_container(cfg, resolve=True)
+    for group in ("seed", "backbone", "prompt", "readout", "mixture", "train"):
+        old, new = dict(_leaves(group, before.get(group))), dict(_leaves(group, now.get(group)))
+        for key in sorted(old.keys() & new.keys()):  # a key that only one version knows says nothing
+            if old[key] != new[key] and key.partition(".")[2] not in PINNED["train"]:
+                raise ConfigError(
+                    f"{folder}: holds a training with {key}={old[key]}, not {new[key]}; "
+                    "train.name=OTHER trains beside it, train.fresh=true sets it aside"
+                )
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _leaves(f"{name}.{key}", each)
+    else:
+        yield name, value
 
 
 def set_aside(folder: Path) -> None:
