@@ -123,7 +123,8 @@ def check_same(folder: Path, cfg: DictConfig) -> None:
     now: Any = OmegaConf.to_container(cfg, resolve=True)
     for group in ("seed", "backbone", "prompt", "readout", "mixture", "train"):
         old, new = dict(_leaves(group, before.get(group))), dict(_leaves(group, now.get(group)))
-        for key in sorted(old.keys() & new.keys()):  # a key that only one version knows says nothing
+        # A key that only one version knows says nothing.
+        for key in sorted(old.keys() & new.keys()):
             if old[key] != new[key] and key.partition(".")[2] not in PINNED["train"]:
                 raise ConfigError(
                     f"{folder}: holds a training with {key}={old[key]}, not {new[key]}; "
