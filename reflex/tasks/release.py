@@ -14,6 +14,7 @@ import logging
 import os
 import shutil
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -193,15 +194,30 @@ def _training(folder: Path) -> dict[str, Any] | None:
         path = folder / f"{name}.json"
         if path.is_file():
             facts[name] = json.loads(path.read_text(encoding="utf-8"))
+    seen = _trained_rows(folder, facts)
     for name, each in facts.get("mixture", {}).get("sources", {}).items():
         # Of the source, not of the run: what is known today.
         each.update(licence=source(name).licence, use=source(name).use)
+        if seen is not None and each["rows"]:
+            each["times_seen"] *= seen[name] / each["rows"]
+            each["rows"] = seen[name]
     path = folder / "config.json"
     if path.is_file():
         config = json.loads(path.read_text(encoding="utf-8"))
         facts["train"] = config.get("train")
         facts["augment"] = (config.get("mixture") or {}).get("augment")
     return facts or None
+
+
+def _trained_rows(folder: Path, facts: dict[str, Any]) -> Counter[str] | None:
+    """Rows of each source that were trained on: `train.max_tokens` ends a plan before the mixture's last row."""
+    from reflex.data.rows import read_jsonl
+    from reflex.tasks.train import ROWS
+
+    path = folder / ROWS
+    if "training" not in facts or not path.is_file():
+        return None
+    return Counter(row.source for row in read_jsonl(path)[: facts["training"]["rows"]])
 
 
 def push(folder: Path, repository: str) -> None:
