@@ -194,11 +194,12 @@ def _training(folder: Path) -> dict[str, Any] | None:
         path = folder / f"{name}.json"
         if path.is_file():
             facts[name] = json.loads(path.read_text(encoding="utf-8"))
-    seen = _trained_rows(folder, facts)
+    if seen := _trained_rows(folder, facts):
+        facts["mixture"]["trained_rows"] = seen.total()
     for name, each in facts.get("mixture", {}).get("sources", {}).items():
         # Of the source, not of the run: what is known today.
         each.update(licence=source(name).licence, use=source(name).use)
-        if seen is not None and each["rows"]:
+        if seen and each["rows"]:
             each["times_seen"] *= seen[name] / each["rows"]
             each["rows"] = seen[name]
     path = folder / "config.json"
@@ -209,14 +210,14 @@ def _training(folder: Path) -> dict[str, Any] | None:
     return facts or None
 
 
-def _trained_rows(folder: Path, facts: dict[str, Any]) -> Counter[str] | None:
+def _trained_rows(folder: Path, facts: dict[str, Any]) -> Counter[str]:
     """Rows of each source that were trained on: `train.max_tokens` ends a plan before the mixture's last row."""
     from reflex.data.rows import read_jsonl
     from reflex.tasks.train import ROWS
 
     path = folder / ROWS
-    if "training" not in facts or not path.is_file():
-        return None
+    if not {"training", "mixture"} <= facts.keys() or not path.is_file():
+        return Counter()
     return Counter(row.source for row in read_jsonl(path)[: facts["training"]["rows"]])
 
 

@@ -77,7 +77,9 @@ def _lines(manifest: Mapping[str, Any], record: Any) -> Iterator[str]:
             )
         yield ""
         yield (
-            "Rows are those of the mixture as configured; training may have stopped before the last of them."
+            "Rows are those that were trained on."
+            if mixture.get("trained_rows")
+            else "Rows are those of the mixture as configured; training may have stopped before the last of them."
         )
         yield ""
         yield licence_statement(mixture["sources"])
