@@ -101,6 +101,9 @@ def test_every_command_in_the_readme_is_of_a_tested_kind(command: str) -> None:
             key, _, value = word.partition("=")
             assert key in {"experiment", "target"}
             assert key != "experiment" or (REPO / f"conf/experiment/{value}.yaml").is_file()
+    elif words[0] == "curl":  # against a running server in tests/test_serving_contract.py
+        assert words[1] == "http://127.0.0.1:8000/v1/systemone"
+        assert (REPO / words[-1].removeprefix("@")).is_file()
     elif words[:3] == ["python", "-m", "reflex.answer"]:  # itself in tests/test_answer.py
         assert (REPO / words[3]).is_file()
         assert words[4:] == ["run=stable"]
