@@ -29,7 +29,7 @@ WHOLE_RUN = ("profile", "experiment", "debug")
 FILES = sorted(
     path.relative_to(CONF)
     for path in CONF.rglob("*.yaml")
-    if path.relative_to(CONF).parts[0] not in ("hydra", "local") and path.parent != CONF
+    if path.relative_to(CONF).parts[0] not in ("hydra", "launcher", "local") and path.parent != CONF
 )
 
 

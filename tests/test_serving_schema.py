@@ -95,5 +95,5 @@ def test_fuzzed_a_little(url: str, path: str) -> None:
 
     call()
     assert set(seen) <= {200, 413, 422}
-    assert seen.count(200) > 5
+    assert 200 in seen
     assert post(url, {"state": "x", "questions": {"q": NOUL}})[0] == 200
