@@ -450,7 +450,10 @@ def test_training_evaluation_and_release_by_command(tmp_path: Path, data_root: P
         tmp_path, data_root, "task=release", f"task.run_id={record.parent.name}", f"task.out={out}",
     )  # fmt: skip
     assert f"release: {out}" in told
+    assert {path.stat().st_mode & 0o777 for path in (out, out / "adapter")} == {0o755}
+    assert (out / "heads.safetensors").stat().st_mode & 0o777 == 0o644
     card = (out / "README.md").read_text()
+    assert "Rows are those that were trained on." in card
     assert "| emotion |" in card
     assert "overlapping" in card
     assert "**The weights were trained partly on data that may be used for non-commercial" in card

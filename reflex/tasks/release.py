@@ -66,6 +66,8 @@ class Release:
         work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
         try:
             manifest = fill(work, source, record, self.title or out.name)
+            for path in (work, *work.rglob("*")):  # a temporary folder is for its owner alone
+                path.chmod(0o755 if path.is_dir() else 0o644)
             if out.exists():
                 shutil.rmtree(out)
             os.replace(work, out)
