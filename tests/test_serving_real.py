@@ -17,7 +17,10 @@ from tests.serving import CHOICE, NOUL, REQUEST, SCORE, ServerProcess, numbers, 
 from tests.test_serving_contract import jevcompat
 
 pytestmark = [pytest.mark.slow, pytest.mark.real]
-FLOAT32 = ("backbone=smollm2_135m", "device.dtype=float32", "orders=two")
+FLOAT32 = (
+    *("backbone=smollm2_135m", "device.dtype=float32", "orders=two"),
+    "serve.timeout_s=900",  # a busy machine is not what is tested here
+)
 
 
 @pytest.fixture(scope="module")
