@@ -73,8 +73,8 @@ def test_the_rule_names_cells_that_the_sweep_has(name: str) -> None:
     assert {baseline, *candidates} == cells
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_the_page_was_written_before_the_result(name: str) -> None:
+def written_before(name: str) -> str:
+    """The text of an experiment's page, which says what is asked, expected, done and by which rule."""
     page = read_experiment(REPO / "experiments", name)
     assert page.page is not None
     assert page.question.endswith("?")
@@ -82,6 +82,12 @@ def test_the_page_was_written_before_the_result(name: str) -> None:
     text = page.page.read_text()
     assert "**Design.**" in text
     assert f"conf/experiment/{name}.yaml" in text
+    return text
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_page_was_written_before_the_result(name: str) -> None:
+    written_before(name)
     comment = (REPO / f"conf/experiment/{name}.yaml").read_text().splitlines()[1]
     assert re.fullmatch(r"# .{20,}", comment)
 

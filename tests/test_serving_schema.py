@@ -80,7 +80,7 @@ def test_fuzzed_a_little(url: str, path: str) -> None:
     seen: list[int] = []
 
     @settings(
-        max_examples=25,
+        max_examples=60,
         deadline=None,
         derandomize=True,
         phases=[Phase.generate],
@@ -95,5 +95,5 @@ def test_fuzzed_a_little(url: str, path: str) -> None:
 
     call()
     assert set(seen) <= {200, 413, 422}
-    assert 200 in seen
+    assert seen.count(200) > 5
     assert post(url, {"state": "x", "questions": {"q": NOUL}})[0] == 200
