@@ -101,8 +101,8 @@ def command_line(argv: Sequence[str] | None = None) -> str:
 
 
 def now_utc() -> str:
-    """The time in ISO 8601, UTC, to the second."""
-    return datetime.now(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
+    """The time in ISO 8601, UTC, to the millisecond: quick cells keep their order of start."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
