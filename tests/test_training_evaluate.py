@@ -94,7 +94,8 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_read(tmp_runs) -> 
         1,
         "error: mixture: choose what to train on, e.g. mixture=embedded",
     )
-    twice = run(*words, "mixture=embedded", "backbone.adapter=some/folder")
-    assert "backbone.adapter=some/folder: task=train_evaluate trains its own" in twice.err
+    nowhere = run(*words, "mixture=embedded", "readout=pointer", "backbone.adapter=some/folder")
+    assert nowhere.status == 1
+    assert "backbone.adapter=some/folder: neither a local folder nor" in nowhere.err
     nothing = run("task=train", "mixture=embedded", "train=frozen", "backbone=tiny_llama")
     assert "train=frozen: trains nothing" in nothing.err

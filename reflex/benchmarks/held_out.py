@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 SOURCES = (
     *("emotion", "ag_news", "anli", "arc_easy", "snips", "goemotions", "banking77", "clinc_oos"),
-    *("strategyqa", "mrpc", "rotten_tomatoes", "openai_moderation", "sst5", "feedbackqa"),
+    *(
+        "mmlu_validation",
+        "commonsense_qa",
+    ),  # hard ones: knowledge is more than what is easy to know
+    *("fact_questions", "strategyqa", "mrpc", "parade", "rotten_tomatoes", "openai_moderation"),
+    *("sst5", "feedbackqa"),
 )
 OPPOSITE, REWORDED = "_not", "_reworded"
 NOTES = {

@@ -14,7 +14,6 @@ import logging
 import os
 import shutil
 import tempfile
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,6 +130,8 @@ def copy_parts(
     work: Path, source: Path, record: RunRecord
 ) -> tuple[dict[str, str], dict[str, Any] | None]:
     """Adapter, heads, calibration, tokenizer: (config key → path in the release, facts of the training)."""
+    from reflex.tasks.lineage import trained_on
+
     config = record.config
     parts: dict[str, str] = {}
     training = None
@@ -139,14 +140,14 @@ def copy_parts(
         folder = _existing(adapter, "backbone.adapter")
         shutil.copytree(folder, work / "adapter")
         parts["backbone.adapter"] = "adapter"
-        training = _training(folder.parent)
+        training = trained_on(folder.parent)
     for name in used_readouts(config["readout"]):
         weights = (config["readout"].get(name) or {}).get("weights")
         if weights:
             heads = _existing(weights, f"readout.{name}.weights")
             shutil.copyfile(heads, work / "heads.safetensors")
             parts[f"readout.{name}.weights"] = "heads.safetensors"
-            training = training or _training(heads.parent)
+            training = training or trained_on(heads.parent)
     if not parts:
         raise ConfigError(
             f"run {record.hash[:16]}: neither an adapter nor a head; there is nothing to release "
@@ -185,42 +186,6 @@ def _existing(path: str, key: str) -> Path:
             f"{key}={path}: does not exist any more; train again or point to its copy"
         )
     return found
-
-
-def _training(folder: Path) -> dict[str, Any] | None:
-    """What a training run's folder says about itself; None when the adapter came from elsewhere."""
-    from reflex.data.sources import source
-
-    facts: dict[str, Any] = {}
-    for name in ("training", "mixture"):
-        path = folder / f"{name}.json"
-        if path.is_file():
-            facts[name] = json.loads(path.read_text(encoding="utf-8"))
-    if seen := _trained_rows(folder, facts):
-        facts["mixture"]["trained_rows"] = seen.total()
-    for name, each in facts.get("mixture", {}).get("sources", {}).items():
-        # Of the source, not of the run: what is known today.
-        each.update(licence=source(name).licence, use=source(name).use)
-        if seen and each["rows"]:
-            each["times_seen"] *= seen[name] / each["rows"]
-            each["rows"] = seen[name]
-    path = folder / "config.json"
-    if path.is_file():
-        config = json.loads(path.read_text(encoding="utf-8"))
-        facts["train"] = config.get("train")
-        facts["augment"] = (config.get("mixture") or {}).get("augment")
-    return facts or None
-
-
-def _trained_rows(folder: Path, facts: dict[str, Any]) -> Counter[str]:
-    """Rows of each source that were trained on: `train.max_tokens` ends a plan before the mixture's last row."""
-    from reflex.data.rows import read_jsonl
-    from reflex.tasks.train import ROWS
-
-    path = folder / ROWS
-    if not {"training", "mixture"} <= facts.keys() or not path.is_file():
-        return Counter()
-    return Counter(row.source for row in read_jsonl(path)[: facts["training"]["rows"]])
 
 
 def push(folder: Path, repository: str) -> None:

@@ -47,7 +47,9 @@ def _lines(manifest: Mapping[str, Any], record: Any) -> Iterator[str]:
     yield f"| evaluated run | `{manifest['run']}` |"
     training = manifest.get("training") or {}
     if done := training.get("training"):
-        yield f"| trained for | {done['steps']} steps, {done['rows']} rows, {done['tokens']} tokens |"
+        times = f" in {many} trainings" if (many := done.get("trainings")) else ""
+        counts = f"{done['steps']} steps, {done['rows']} rows, {done['tokens']} tokens"
+        yield f"| trained for | {counts}{times} |"
     yield ""
     yield f"## Measured on {manifest['suite']['suite']} ({manifest['suite']['n_rows']} rows)"
     yield ""
@@ -66,6 +68,12 @@ def _lines(manifest: Mapping[str, Any], record: Any) -> Iterator[str]:
     yield "## Training data"
     yield ""
     yield manifest["contamination"]
+    if (training.get("training") or {}).get("unknown_before"):
+        yield ""
+        yield (
+            "**The training went on from an adapter that says nothing of its own training data; all of this "
+            "is about the last training alone.**"
+        )
     if mixture := training.get("mixture"):
         yield ""
         yield "| source | family | rows | times seen | overlapping rows dropped | licence | allows |"

@@ -47,12 +47,23 @@ def shrink(cfg: DictConfig) -> None:
     if cfg.get("mixture") is not None and cfg.get("train") is not None:
         _shrink_training(cfg, given)
     # A backbone that the experiment sweeps arrives as an override and would beat debug=smoke.
-    if cfg.backbone.source != "random" and not any(key.startswith("backbone") for key in given):
+    if any(key.startswith("backbone") for key in given):
+        return
+    _drop_trained(cfg)
+    if cfg.backbone.source != "random":
         name = str(cfg.backbone.name)
         family = "qwen3_5" if "qwen3_5" in name else "qwen3" if "qwen3" in name else "llama"
         cfg.backbone.source, cfg.backbone.path = "random", family
-        cfg.backbone.revision = cfg.backbone.adapter = None
+        cfg.backbone.revision = None
         cfg.backbone.seed = zlib.crc32(name.encode())
+
+
+def _drop_trained(cfg: DictConfig) -> None:
+    """A tiny stand-in fits no adapter or head that was trained on the real backbone."""
+    cfg.backbone.adapter = None
+    for readout in cfg.readout.values():
+        if isinstance(readout, DictConfig) and readout.get("weights") is not None:
+            readout.weights = None
 
 
 def _shrink_training(cfg: DictConfig, given: set[str]) -> None:

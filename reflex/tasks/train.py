@@ -3,7 +3,8 @@
     python -m reflex.run task=train mixture=embedded readout=pointer
     python -m reflex.run experiment=embedded_release
 
-The same command continues a run that was stopped, wherever it was stopped.
+The same command continues a run that was stopped, wherever it was stopped. With `backbone.adapter` (and
+`readout.NAME.weights`) of a finished training, LoRA goes on from there instead of from nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from reflex.errors import ConfigError
 from reflex.tasks.identity import PINNED, run_identity
+from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, begun_with, trained_on
 
 if TYPE_CHECKING:
     from reflex.data.rows import Row
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
     from reflex.training.module import TrainingModule
 
 log = logging.getLogger(__name__)
-
-RESULT = "training.json"
-ROWS = "rows.jsonl"
 
 
 @dataclass
@@ -161,12 +160,16 @@ def build_training(cfg: DictConfig, folder: Path) -> TrainingModule:
     from reflex.build import build_model
     from reflex.training.batches import plan_steps
     from reflex.training.module import TrainingModule, prepare, prepare_rows
+    from reflex.training.save import load_adapter
 
     config = train_config(cfg)
     rows = training_rows(cfg, folder)
     seed_everything(cfg.seed, verbose=False)
-    model: DecisionModel = build_model(cfg)
+    begun = begun_with(cfg) if config.method == "lora" else None
+    model: DecisionModel = build_model(cfg if begun is None else _without_adapter(cfg))
     prepare(model, config, cfg.seed)
+    if begun is not None:
+        load_adapter(model.backbone.model, begun, config.lora)
     compiled = prepare_rows(model, rows, config)
     packable = model.backbone.facts.packable and model.engine.config.strategy != "flat"
     sizes = [each.unique_tokens + (0 if packable else each.reread_tokens) for each in compiled]
@@ -178,6 +181,12 @@ def build_training(cfg: DictConfig, folder: Path) -> TrainingModule:
         bucket_steps=None if packable else config.bucket_steps,
     )
     return TrainingModule(model, rows, compiled, plan, config)
+
+
+def _without_adapter(cfg: DictConfig) -> DictConfig:
+    plain: DictConfig = cfg.copy()
+    plain.backbone.adapter = None
+    return plain
 
 
 def training_rows(cfg: DictConfig, folder: Path) -> list[Row]:
@@ -193,10 +202,14 @@ def training_rows(cfg: DictConfig, folder: Path) -> list[Row]:
     path = folder / ROWS
     if not path.is_file():
         mixture = load_mixture(OmegaConf.to_object(cfg.mixture))  # type: ignore[arg-type]
-        write_json(folder / "mixture.json", mixture.facts())
+        write_json(folder / MIXTURE, mixture.facts())
         write_checked(path, mixture.train_rows())
     rows = read_jsonl(path)
-    assert_clean(sorted({row.source for row in rows}), cfg.mixture.allow)
+    sources = {row.source for row in rows}
+    if (begun := begun_with(cfg)) is not None:
+        before = trained_on(begun.parent) or {}
+        sources.update(before.get("mixture", {}).get("sources", {}))
+    assert_clean(sorted(sources), cfg.mixture.allow)
     return rows
 
 
@@ -251,6 +264,7 @@ def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: f
         module.model.backbone.tokenizer.save_pretrained(folder / "backbone")
     heads = save_heads(module.model, folder / "heads.safetensors")
     facts = module.model.backbone.facts
+    begun = begun_with(cfg)
     write_json(
         folder / RESULT,
         {
@@ -263,6 +277,7 @@ def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: f
             "plan_sha256": module.plan.fingerprint(),
             "prompt": module.model.style.fingerprint(),
             "last": module.last,
+            "went_on_from": begun and str(begun.resolve().parent),
             "wall_s_of_last_start": round(wall_s, 1),
         },
     )

@@ -21,7 +21,8 @@ from reflex.readouts.base import used_readouts
 from reflex.tasks.cells import forget_failure, free_memory
 from reflex.tasks.evaluate import Evaluate
 from reflex.tasks.facts import load_suite
-from reflex.tasks.train import RESULT, Train, run_folder
+from reflex.tasks.lineage import MIXTURE, RESULT
+from reflex.tasks.train import Train, run_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,10 +68,6 @@ def with_training(cfg: DictConfig) -> DictConfig:
     found: DictConfig = cfg.copy()
     if cfg.train.method == "frozen":
         return found
-    if cfg.backbone.adapter is not None:
-        raise ConfigError(
-            f"backbone.adapter={cfg.backbone.adapter}: task=train_evaluate trains its own; remove it"
-        )
     training: DictConfig = cfg.copy()
     OmegaConf.set_struct(training, False)
     training.task = {"_target_": Train._target_, "name": Train.name}
@@ -82,6 +79,7 @@ def with_training(cfg: DictConfig) -> DictConfig:
         found.backbone.adapter = str(folder / result["adapter"])
     elif cfg.train.method == "full":
         found.backbone.source, found.backbone.path = "folder", str(folder / "backbone")
+        found.backbone.adapter = None  # its update is in the weights that were saved
     for name in used_readouts(cfg.readout) if result["heads"] else ():
         if "weights" in cfg.readout[name]:
             found.readout[name].weights = str(folder / result["heads"])
@@ -105,7 +103,7 @@ def training_facts(folder: Path) -> dict[str, Any]:
     """
     facts: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
     kept = {key: facts[key] for key in ("rows", "steps", "tokens", "plan_sha256")}
-    mixture = folder / "mixture.json"
+    mixture = folder / MIXTURE
     if mixture.is_file():
         sources = json.loads(mixture.read_text(encoding="utf-8"))["sources"]
         kept["shares"] = {name: each["share"] for name, each in sources.items()}

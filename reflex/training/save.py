@@ -7,10 +7,12 @@ import os
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
+from reflex.errors import ConfigError
 from reflex.model import DecisionModel
-from reflex.training.lora import lora_layers
+from reflex.training.lora import lora_layers, merge_all
 from reflex.training.lora_config import LoraConfig
 
 
@@ -23,13 +25,11 @@ def save_adapter(
 ) -> None:
     """Write the update as a PEFT adapter (adapter_config.json, adapter_model.safetensors), files whole."""
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {}
-    targets = set()
-    for name, layer in lora_layers(model):
-        targets.add(name.rpartition(".")[2])
-        for part, value in (("lora_A", layer.a), ("lora_B", layer.b)):
-            key = f"base_model.model.{name}.{part}.weight"
-            tensors[key] = value.detach().to("cpu", dtype).contiguous()
+    tensors = {
+        key: value.detach().to("cpu", dtype).contiguous()
+        for key, value in _adapter_tensors(model).items()
+    }
+    targets = {name.rpartition(".")[2] for name, _ in lora_layers(model)}
     description = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -47,6 +47,48 @@ def save_adapter(
     text = folder / "adapter_config.tmp"
     text.write_text(json.dumps(description, indent=1) + "\n")
     os.replace(text, folder / "adapter_config.json")
+
+
+@torch.no_grad()
+def load_adapter(model: torch.nn.Module, folder: Path, config: LoraConfig) -> None:
+    """Give the update of `model` (`add_lora`) the values that `save_adapter` or PEFT wrote to `folder`.
+
+    Raises ConfigError unless rank, scale and layers are the same.
+    """
+    where = f"backbone.adapter={folder}"
+    try:
+        described = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+        tensors = load_file(folder / "adapter_model.safetensors")
+        found = {"rank": described["r"], "alpha": described["lora_alpha"]}
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ConfigError(f"{where}: not a readable LoRA adapter ({error})") from None
+    for key, value in found.items():
+        if value != getattr(config, key):
+            raise ConfigError(
+                f"{where}: its {key} is {value}, train.lora.{key} is {getattr(config, key)}; "
+                "a training goes on with the adapter's own"
+            )
+    own = _adapter_tensors(model)
+    if different := sorted(own.keys() ^ tensors.keys()):
+        raise ConfigError(
+            f"{where}: other layers than train.lora.targets={config.targets} ({different[0]}, "
+            f"{len(different)} in all)"
+        )
+    for key, value in own.items():
+        if value.shape != tensors[key].shape:
+            raise ConfigError(
+                f"{where}: {key} is {tuple(tensors[key].shape)}, this backbone's {tuple(value.shape)}"
+            )
+        value.copy_(tensors[key])
+    merge_all(model)
+
+
+def _adapter_tensors(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    return {
+        f"base_model.model.{name}.{part}.weight": value
+        for name, layer in lora_layers(model)
+        for part, value in (("lora_A", layer.a), ("lora_B", layer.b))
+    }
 
 
 def save_heads(model: DecisionModel, path: Path, dtype: torch.dtype = torch.float32) -> str | None:

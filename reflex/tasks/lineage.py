@@ -1,0 +1,90 @@
+"""What a trained model was trained on, from its folder: its own training and those it went on from."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+RESULT = "training.json"
+ROWS = "rows.jsonl"
+MIXTURE = "mixture.json"
+
+
+def begun_with(cfg: DictConfig) -> Path | None:
+    """The folder of the trained adapter that a training of `cfg` goes on from; None: from nothing."""
+    from reflex.backbones.locate import locate
+    from reflex.build import to_object
+
+    if cfg.backbone.adapter is None:
+        return None
+    return locate(to_object(cfg.backbone)).adapter_folder
+
+
+def trained_on(folder: Path) -> dict[str, Any] | None:
+    """Facts of the training in `folder` (a run's or a release); None when nothing is told there.
+
+    `training`: its `training.json`, with steps, rows and tokens of all trainings it went on from, and how
+    many they were (`trainings`). `mixture`: per source the rows that were trained on and how often, of all
+    of them. `train`, `augment`: the settings of the last one.
+    """
+    from reflex.data.sources import source
+    from reflex.release import MANIFEST
+
+    if (released := read_json(folder / MANIFEST)) is not None:
+        facts = released.get("training")
+        return facts if isinstance(facts, dict) else None
+    found = {"training": read_json(folder / RESULT), "mixture": read_json(folder / MIXTURE)}
+    facts = {name: each for name, each in found.items() if each is not None}
+    if seen := _trained_rows(folder, facts):
+        facts["mixture"]["trained_rows"] = seen.total()
+    for name, each in facts.get("mixture", {}).get("sources", {}).items():
+        # Of the source, not of the run: what is known today.
+        each.update(licence=source(name).licence, use=source(name).use)
+        if seen and each["rows"]:
+            each["times_seen"] *= seen[name] / each["rows"]
+            each["rows"] = seen[name]
+    if (config := read_json(folder / "config.json")) is not None:
+        facts["train"] = config.get("train")
+        facts["augment"] = (config.get("mixture") or {}).get("augment")
+    if before := (facts.get("training") or {}).get("went_on_from"):
+        _add(facts, trained_on(Path(before)))
+    return facts or None
+
+
+def _trained_rows(folder: Path, facts: dict[str, Any]) -> Counter[str]:
+    """Rows of each source that were trained on: `train.max_tokens` ends a plan before the mixture's last row."""
+    from reflex.data.rows import read_jsonl
+
+    path = folder / ROWS
+    if not {"training", "mixture"} <= facts.keys() or not path.is_file():
+        return Counter()
+    return Counter(row.source for row in read_jsonl(path)[: facts["training"]["rows"]])
+
+
+def _add(facts: dict[str, Any], before: dict[str, Any] | None) -> None:
+    """Count what was trained `before` into `facts`; None: nothing is known of it, and `facts` say so."""
+    if before is None:
+        facts["training"]["unknown_before"] = True
+        return
+    own, old = facts["training"], before.get("training") or {}
+    if "unknown_before" in old:
+        own["unknown_before"] = True
+    own["trainings"] = 1 + old.get("trainings", 1)
+    for key in ("steps", "rows", "tokens"):
+        own[key] += old.get(key, 0)
+    mixture, old = facts["mixture"], before.get("mixture") or {}
+    if "trained_rows" in mixture:
+        mixture["trained_rows"] += old.get("trained_rows", 0)
+    for name, each in old.get("sources", {}).items():
+        now = mixture["sources"].setdefault(name, {**each, "rows": 0, "times_seen": 0.0})
+        now["rows"] += each["rows"]
+        now["times_seen"] += each["times_seen"]
+
+
+def read_json(path: Path) -> Any:
+    """None where there is no such file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
