@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -462,19 +463,22 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
 
     from reflex.evaluation.progress import ItemProgress
 
-    plain = ItemProgress(4, every_s=0.0)
+    def items(*tokens: int) -> Any:
+        return [SimpleNamespace(compiled=SimpleNamespace(unique_tokens=n)) for n in tokens]
+
+    plain = ItemProgress(4, tokens=400, every_s=0.0)
     nothing: Any = None
     with caplog.at_level("INFO", logger="reflex"):
         plain.on_test_start(nothing, nothing)
-        plain.on_test_batch_end(nothing, nothing, nothing, [1, 2], 0)
+        plain.start -= 30  # two items of four, but three quarters of the tokens, took half a minute
+        plain.on_test_batch_end(nothing, nothing, nothing, items(200, 100), 0)
         plain.on_test_end(nothing, nothing)
-    assert caplog.messages[0].startswith("2/4 items, ")
-    assert "s left" in caplog.messages[0]
+    assert caplog.messages == ["2/4 items, 0.1 items/s, 10 s left"]
     assert capsys.readouterr() == ("", "")
-    shown = ItemProgress(4)
+    shown = ItemProgress(4, tokens=400)
     shown.progress.live.console = Console(stderr=True, force_terminal=True, width=80)
     shown.on_test_start(nothing, nothing)
-    shown.on_test_batch_end(nothing, nothing, nothing, [1, 2], 0)
+    shown.on_test_batch_end(nothing, nothing, nothing, items(200, 100), 0)
     shown.on_test_end(nothing, nothing)
     out, err = capsys.readouterr()
     assert out == ""

@@ -133,7 +133,7 @@ def run_suite(
         accelerator={"cuda": "gpu"}.get(device, device),
         devices=1,
         logger=logger or False,
-        callbacks=[ItemProgress(len(rows))],
+        callbacks=[ItemProgress(len(rows), data.unique_tokens)],
         enable_progress_bar=False,
         enable_model_summary=False,
         enable_checkpointing=False,

@@ -20,11 +20,15 @@ from typing import Any
 from reflex.decider import Decision
 from reflex.errors import DeadlineError, NotReadyError, OverloadedError
 from reflex.serving.config import ServeConfig
+from reflex.serving.memory import give_back
 from reflex.serving.slices import Slice
 
 log = logging.getLogger("reflex.serving")
 
 MAX_BATCH_REQUESTS = 64
+
+IDLE_S = 2.0
+"""Seconds without a request after which freed memory is given back to the system."""
 
 
 @dataclass(eq=False)
@@ -132,17 +136,24 @@ class Batcher:
     # -- the inference thread ------------------------------------------------------------------
 
     def _loop(self) -> None:
+        tidy = True
         while True:
             with self._wake:
-                while not self._waiting and not self._stopping:
-                    self._wake.wait()
-                if not self._waiting:
+                asked = self._wake.wait_for(
+                    lambda: self._waiting or self._stopping, None if tidy else IDLE_S
+                )
+                if asked and not self._waiting:
                     return
-                self._linger()
-                batch = self._take()
+                batch = []
+                if asked:
+                    self._linger()
+                    batch = self._take()
                 self._running = tuple(ticket for ticket, _ in batch)
-            if batch:
+            if not asked:
+                give_back()
+            elif batch:
                 self._run(batch)
+            tidy = not asked
             with self._wake:
                 self._running = ()
 
