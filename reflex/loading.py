@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,18 @@ def compose(overrides: Sequence[str] = ()) -> DictConfig:
             return hydra_compose(config_name="config", overrides=list(overrides))
     except USER_ERRORS as error:
         raise ConfigError(one_line(error)) from error
+
+
+def leaves(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of everything below a configuration; missing values (`???`) are left out."""
+    for key in node:
+        if isinstance(node, DictConfig) and OmegaConf.is_missing(node, key):
+            continue
+        value, name = node[key], f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{name}.")
+        else:
+            yield name, value
 
 
 def run_folder(run: str | Path, root: Path | None = None) -> Path:

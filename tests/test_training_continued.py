@@ -91,7 +91,9 @@ def test_a_second_training_goes_on_and_is_counted_with_the_first(
         f"readout.pointer.weights={first / 'heads.safetensors'}",
     )
     # A rate that moves nothing: what is saved must be what it began with.
-    command(tmp_path, data_root, "train.name=still", "train.lr=1e-12", "train.head_lr=1e-12", *begin)
+    command(
+        tmp_path, data_root, "train.name=still", "train.lr=1e-12", "train.head_lr=1e-12", *begin
+    )
     for name in ("adapter/adapter_model.safetensors", "heads.safetensors"):
         old, new = load_file(first / name), load_file(tmp_path / "still" / name)
         assert old.keys() == new.keys()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from reflex.config import conf_dir
 from reflex.errors import BackboneError, ConfigError, RecordError
-from reflex.loading import compose, recorded_values, run_folder, typed
+from reflex.loading import compose, leaves, recorded_values, run_folder, typed
 from reflex.serving.engine import Source
 from reflex.serving.fetch import from_hub, from_wandb
 from reflex.stable import stable_folder
@@ -108,7 +108,7 @@ def onto_record(
             merged[key] = recorded[key]
     plain = compose(["serve=default"])
     touched = set()
-    changed = {key: value for key, value in _leaves(cfg) if _get(plain, key) != value}
+    changed = {key: value for key, value in leaves(cfg) if _get(plain, key) != value}
     for argument in overrides:
         name, _, _ = argument.lstrip("+~").partition("=")
         top = name.partition(".")[0].partition("@")[0]
@@ -173,18 +173,6 @@ def _stable(overrides: Sequence[str]) -> tuple[Path, dict[str, str]]:
     profiles = [o.partition("=")[2] for o in overrides if o.startswith("profile=")]
     folder, entry = stable_folder(profiles[-1] if profiles else "laptop")
     return folder, dict(entry.get("hashes") or {})
-
-
-def _leaves(node: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key in node:
-        name = prefix + str(key)
-        if OmegaConf.is_missing(node, key):
-            continue
-        value = node[key]
-        if isinstance(value, DictConfig):
-            yield from _leaves(value, name + ".")
-        else:
-            yield name, value
 
 
 def _get(cfg: DictConfig, key: str) -> Any:

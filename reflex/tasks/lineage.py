@@ -29,7 +29,7 @@ def trained_on(folder: Path) -> dict[str, Any] | None:
 
     `training`: its `training.json`, with steps, rows and tokens of all trainings it went on from, and how
     many they were (`trainings`). `mixture`: per source the rows that were trained on and how often, of all
-    of them. `train`, `augment`: the settings of the last one.
+    of them. `train`, `augment`: the settings of the last one. `allow`: what the guard was told to let through.
     """
     from reflex.data.sources import source
     from reflex.release import MANIFEST
@@ -50,6 +50,7 @@ def trained_on(folder: Path) -> dict[str, Any] | None:
     if (config := read_json(folder / "config.json")) is not None:
         facts["train"] = config.get("train")
         facts["augment"] = (config.get("mixture") or {}).get("augment")
+        facts["allow"] = (config.get("mixture") or {}).get("allow") or []
     if before := (facts.get("training") or {}).get("went_on_from"):
         _add(facts, trained_on(Path(before)))
     return facts or None
@@ -73,6 +74,7 @@ def _add(facts: dict[str, Any], before: dict[str, Any] | None) -> None:
     own, old = facts["training"], before.get("training") or {}
     if "unknown_before" in old:
         own["unknown_before"] = True
+    facts["allow"] = sorted({*facts.get("allow", []), *before.get("allow", [])})
     own["trainings"] = 1 + old.get("trainings", 1)
     for key in ("steps", "rows", "tokens"):
         own[key] += old.get(key, 0)

@@ -102,7 +102,7 @@ def fill(work: Path, source: Path, record: RunRecord, title: str) -> dict[str, A
         "readout": {kind: record.config["readout"][kind] for kind in ("choice", "noul", "score")},
         "orders": record.config["orders"],
         "training": training,
-        "contamination": CONTAMINATION,
+        "contamination": contamination(training, work / "calibration.json"),
         "suite": {key: record.data.get(key) for key in ("suite", "sha256", "n_rows")},
         "metrics": record.metrics,
         "by": record.by,
@@ -119,11 +119,27 @@ def fill(work: Path, source: Path, record: RunRecord, title: str) -> dict[str, A
     return manifest
 
 
-CONTAMINATION = (
-    "No source, file or hub repository with a name of any S1Bench subset was used for training or "
-    "calibration, no row of the MMLU test split, and rows that share a text, a sentence or eight words in a "
-    "row with a benchmark row found on the training machine were dropped (counts per source below)."
-)
+def contamination(training: dict[str, Any] | None, calibration: Path) -> str:
+    """What the guard did for the training and the calibration of a release, or was told not to do."""
+    let = set((training or {}).get("allow") or [])
+    if calibration.is_file():
+        fitted = json.loads(calibration.read_text(encoding="utf-8"))
+        let |= {*(fitted.get("fitted_on", {}).get("contamination") or {})}
+    rows = (
+        "rows that share a text, a sentence or eight words in a row with a benchmark row found on the training "
+        "machine were dropped (counts per source below)"
+    )
+    if training is None:
+        return "Nothing is known of the data that the adapter or head was trained on."
+    if let:
+        return (
+            f"**The contamination guard was told to let {', '.join(sorted(let))} through: figures on benchmarks "
+            f"with the same rows say nothing.** Of the other sources {rows}."
+        )
+    return (
+        "No source, file or hub repository with a name of any S1Bench subset was used for training or "
+        f"calibration, no row of the MMLU test split, and {rows}."
+    )
 
 
 def copy_parts(

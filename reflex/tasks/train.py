@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from reflex.errors import ConfigError
+from reflex.loading import leaves
 from reflex.tasks.identity import PINNED, run_identity
 from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, begun_with, trained_on
 
@@ -121,7 +121,7 @@ def check_same(folder: Path, cfg: DictConfig) -> None:
     before = json.loads(path.read_text(encoding="utf-8"))
     now: Any = OmegaConf.to_container(cfg, resolve=True)
     for group in ("seed", "backbone", "prompt", "readout", "mixture", "train"):
-        old, new = dict(_leaves(group, before.get(group))), dict(_leaves(group, now.get(group)))
+        old, new = (dict(leaves({group: each.get(group)})) for each in (before, now))
         # A key that only one version knows says nothing.
         for key in sorted(old.keys() & new.keys()):
             if old[key] != new[key] and key.partition(".")[2] not in PINNED["train"]:
@@ -129,14 +129,6 @@ def check_same(folder: Path, cfg: DictConfig) -> None:
                     f"{folder}: holds a training with {key}={old[key]}, not {new[key]}; "
                     "train.name=OTHER trains beside it, train.fresh=true sets it aside"
                 )
-
-
-def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for key, each in value.items():
-            yield from _leaves(f"{name}.{key}", each)
-    else:
-        yield name, value
 
 
 def set_aside(folder: Path) -> None:
