@@ -80,6 +80,36 @@ def test_what_waits_together_runs_together(model: FakeModel) -> None:
     made.stop()
 
 
+def test_memory_is_given_back_once_per_idle_time(
+    model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+    idle = threading.Event()
+
+    def give_back() -> None:
+        given.append(time.monotonic())
+        idle.set()
+
+    monkeypatch.setattr("reflex.serving.batcher.give_back", give_back)
+    monkeypatch.setattr("reflex.serving.batcher.IDLE_S", 0.05)
+    made = batcher(model)
+    time.sleep(0.2)
+    assert not given  # nothing was asked yet
+    for times in (1, 2):
+        idle.clear()
+        assert answer(made.submit([piece("a")], soon()))
+        assert idle.wait(5)
+        time.sleep(0.2)
+        assert len(given) == times
+    made.stop()
+
+
+def test_giving_memory_back_works_here() -> None:
+    from reflex.serving.memory import give_back
+
+    give_back()
+
+
 def test_a_huge_request_lets_small_ones_in_between(model: FakeModel) -> None:
     made = batcher(model, slice_tokens=100, batch_ms=0.001)
     held(model, made)

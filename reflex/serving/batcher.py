@@ -140,7 +140,7 @@ class Batcher:
         while True:
             with self._wake:
                 asked = self._wake.wait_for(
-                    lambda: self._waiting or self._stopping, None if tidy else IDLE_S
+                    lambda: bool(self._waiting) or self._stopping, None if tidy else IDLE_S
                 )
                 if asked and not self._waiting:
                     return
