@@ -144,7 +144,7 @@ class Batcher:
                 )
                 if asked and not self._waiting:
                     return
-                batch = []
+                batch: list[tuple[Ticket, Slice]] = []
                 if asked:
                     self._linger()
                     batch = self._take()
