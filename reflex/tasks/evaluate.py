@@ -85,7 +85,6 @@ class Evaluate:
         from reflex.tracking.wandb_run import wandb_run
 
         started, clock = now_utc(), time.perf_counter()
-        log.info("%s: %d items of %s", identity.name, len(suite.rows), suite.name)
         common: dict[str, Any] = {
             **identity.model_dump(),
             "git": git_state(),
