@@ -47,6 +47,7 @@ def test_a_loaded_adapter_is_the_one_that_was_saved(adapter: Path) -> None:
     [
         ({"r": 3}, r"its rank is 3, train\.lora\.rank is"),
         ({"lora_alpha": 7}, r"its alpha is 7, train\.lora\.alpha is"),
+        ({"use_rslora": True}, "made with use_rslora"),
         (None, "not a readable LoRA adapter"),
     ],
 )

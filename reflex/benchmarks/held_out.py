@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 SOURCES = (
     *("emotion", "ag_news", "anli", "arc_easy", "snips", "goemotions", "banking77", "clinc_oos"),
-    *(
-        "mmlu_validation",
-        "commonsense_qa",
-    ),  # hard ones: knowledge is more than what is easy to know
+    # Hard ones: knowledge is more than what is easy to know.
+    *("mmlu_validation", "commonsense_qa"),
     *("fact_questions", "strategyqa", "mrpc", "parade", "rotten_tomatoes", "openai_moderation"),
     *("sst5", "feedbackqa"),
 )

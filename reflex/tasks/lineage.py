@@ -21,7 +21,8 @@ def begun_with(cfg: DictConfig) -> Path | None:
 
     if cfg.backbone.adapter is None:
         return None
-    return locate(to_object(cfg.backbone)).adapter_folder
+    folder = locate(to_object(cfg.backbone)).adapter_folder
+    return folder and folder.resolve()
 
 
 def trained_on(folder: Path) -> dict[str, Any] | None:

@@ -46,10 +46,10 @@ def shrink(cfg: DictConfig) -> None:
             cfg.benchmark.limit = 1
     if cfg.get("mixture") is not None and cfg.get("train") is not None:
         _shrink_training(cfg, given)
-    # A backbone that the experiment sweeps arrives as an override and would beat debug=smoke.
     if any(key.startswith("backbone") for key in given):
         return
-    _drop_trained(cfg)
+    _drop_trained(cfg, given)
+    # A backbone that the experiment sweeps arrives as an override and would beat debug=smoke.
     if cfg.backbone.source != "random":
         name = str(cfg.backbone.name)
         family = "qwen3_5" if "qwen3_5" in name else "qwen3" if "qwen3" in name else "llama"
@@ -58,11 +58,12 @@ def shrink(cfg: DictConfig) -> None:
         cfg.backbone.seed = zlib.crc32(name.encode())
 
 
-def _drop_trained(cfg: DictConfig) -> None:
+def _drop_trained(cfg: DictConfig, given: set[str]) -> None:
     """A tiny stand-in fits no adapter or head that was trained on the real backbone."""
     cfg.backbone.adapter = None
-    for readout in cfg.readout.values():
-        if isinstance(readout, DictConfig) and readout.get("weights") is not None:
+    for name, readout in cfg.readout.items():
+        trained = isinstance(readout, DictConfig) and readout.get("weights") is not None
+        if trained and f"readout.{name}.weights" not in given:
             readout.weights = None
 
 

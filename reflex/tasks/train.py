@@ -269,7 +269,7 @@ def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: f
             "plan_sha256": module.plan.fingerprint(),
             "prompt": module.model.style.fingerprint(),
             "last": module.last,
-            "went_on_from": begun and str(begun.resolve().parent),
+            "went_on_from": begun and str(begun.parent),
             "wall_s_of_last_start": round(wall_s, 1),
         },
     )

@@ -62,6 +62,10 @@ def load_adapter(model: torch.nn.Module, folder: Path, config: LoraConfig) -> No
         found = {"rank": described["r"], "alpha": described["lora_alpha"]}
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ConfigError(f"{where}: not a readable LoRA adapter ({error})") from None
+    if odd := [key for key in ("use_rslora", "use_dora") if described.get(key)]:
+        raise ConfigError(
+            f"{where}: made with {', '.join(odd)}, which training here does not compute"
+        )
     for key, value in found.items():
         if value != getattr(config, key):
             raise ConfigError(
