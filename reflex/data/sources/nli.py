@@ -64,11 +64,14 @@ ANSWER_SETS: tuple[OptionSet, ...] = (
     },
 )
 _AUXILIARIES = {"is", "was", "are", "were", "has", "had", "can", "will", "does", "did"}
+_SMALL = frozenset("a an the this that these there some many most all no one two three his her its their".split())
 
 
 def as_question(claim: str) -> str:
     """The claim as a yes/no question, by moving the first auxiliary to the front where there is one early."""
     words = claim.rstrip(" .").split()
+    if words and words[0].lower() in _SMALL:
+        words[0] = words[0].lower()
     for i, word in enumerate(words[1:7], 1):
         if word in _AUXILIARIES:
             return " ".join([word, *words[:i], *words[i + 1 :]]) + "?"
@@ -112,8 +115,10 @@ def answer_item(identity: str, passage: str, claim: str, supported: bool) -> Ite
     label = "true" if supported else "false"
     ask = Ask("noul", ANSWER_WORDINGS, label, ANSWER_SETS, negated=ANSWER_NEGATED)
     question = as_question(claim)
+    query = question.rstrip("?").lower()  # as people type it into a search box
     states = (
         {"passage": passage, "question": question},
         f"Passage: {passage}\nQuestion: {question}",
+        {"passage": passage, "question": query},
     )
     return Item(identity, states, {"answer": ask}, group=passage)

@@ -142,6 +142,21 @@ def reword(sentence: str, rng: random.Random) -> str | None:
     return chosen
 
 
+_AUXILIARY = re.compile(r"\b(is|are|was|were|has been|have been|had been|can|could|will|would)\b(?! not\b)")
+_NEGATIVE = re.compile(r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without)\b|n't\b", re.I)
+_BOUND = re.compile(r"\b(?:only|just|all|every|always|some|sometimes|either|at least|both|or)\b", re.I)
+
+
+def negate(claim: str) -> str | None:
+    """The claim with `not` after its first auxiliary, or None where that need not reverse it: it is negative
+    already, speaks of all or some, or has no auxiliary or several."""
+    found = list(_AUXILIARY.finditer(claim))
+    if len(found) != 1 or _NEGATIVE.search(claim) or _BOUND.search(claim):
+        return None
+    place = found[0].start() + len(found[0].group().split()[0])
+    return f"{claim[:place]} not{claim[place:]}"
+
+
 def numbers(sentence: str) -> list[tuple[int, int, int]]:
     """(start, end, value) of the plain integers of a sentence."""
     return [
