@@ -28,7 +28,7 @@ from reflex.data.mixture import MixtureConfig, apportion, check_coverage, load_m
 from reflex.data.rows import Row, read_jsonl
 from reflex.data.sources import Ask, Item, source, source_names
 from reflex.data.sources.base import USES, OptionSet, plain
-from reflex.data.sources.sentences import numbers, reword, swap_words
+from reflex.data.sources.sentences import negate, numbers, reword, swap_words
 from reflex.errors import ConfigError, ContaminationError, DataError
 
 LOCAL = tuple(
@@ -143,18 +143,19 @@ def test_the_46_fever_adversarial_rows_that_share_evidence_are_dropped(data_root
 
 def kept_states(data_root: Path) -> str:
     """Every state of every split of what is made of `fever_adversarial`, as one text."""
-    names = ("fever_adversarial", "fact_questions")
+    names = ("fever_adversarial", "fact_questions", "passage_questions")
     config = MixtureConfig(name="x", rows=50, sources=dict.fromkeys(names, 1.0))
     pools = load_mixture(config, data_root).pools
-    assert all(pools[name].overlapping >= 46 for name in names)
-    states = [
-        state
+    # The 46 rows stand on 24 evidences, and passage_questions has one item an evidence.
+    assert all(pools[name].overlapping >= 24 for name in names)
+    texts = [
+        text
         for pool in pools.values()
         for items in pool.items.values()
         for item in items
-        for state in item.states
+        for text in (*item.states, *(w for ask in item.asks.values() for w in ask.wordings))
     ]
-    return "\n".join(map(str, states))
+    return "\n".join(map(str, texts))
 
 
 def test_no_source_made_of_them_keeps_shared_evidence(
@@ -212,6 +213,48 @@ def test_rewording_and_numbers():
         12500,
         40,
     ]
+
+
+@pytest.mark.parametrize(
+    ("claim", "opposite"),
+    [
+        ("Anna was born in Leeds.", "Anna was not born in Leeds."),
+        ("The song has been recorded by cats .", "The song has not been recorded by cats ."),
+        ("Anna was not born in Leeds.", None),
+        ("Nobody is asleep.", None),
+        ("The film isn't long.", None),
+        ("Some people are sitting.", None),
+        ("It was shot only in Montana.", None),
+        ("Anna lives in Leeds.", None),
+        ("He was late and she was early.", None),
+    ],
+)
+def test_a_claim_is_negated_where_that_reverses_it(claim: str, opposite: str | None):
+    assert negate(claim) == opposite
+
+
+def test_what_a_row_asks_is_held_against_the_benchmarks_too(data_root: Path):
+    """Two passages share nothing with a benchmark, but are asked about claims that vitaminc has words of."""
+    each = source("passage_questions")
+    states = {item.id: item.states[0] for _, item in each.items(data_root)}
+    by_state = overlapping_ids(states, data_root)
+    pool = load_mixture(MixtureConfig(name="x", rows=50, sources={each.name: 1.0}), data_root).pools
+    kept = {item.id for items in pool[each.name].items.values() for item in items}
+    dropped = {states[name] for name in states.keys() - kept - by_state if len(states[name]) < 900}
+    assert sorted(str(state)[:12] for state in dropped) == ["Gaga began p", "He won his s"]
+
+
+def test_passages_are_asked_several_questions_each_way(data_root: Path):
+    items = [item for _, item in source("passage_questions").items(data_root)]
+    labels = [ask.label for item in items for ask in item.asks.values()]
+    assert 0.45 < labels.count("true") / len(labels) < 0.55
+    assert max(len(item.asks) for item in items) == 4
+    cats = "recorded by some talented cats"
+    song = next(item for item in items if cats in str(item.states[0]))
+    asked = {ask.wordings[0]: ask.label for ask in song.asks.values()}
+    assert asked["was I Kissed a Girl recorded by Katy Perry?"] == "false"
+    assert asked["was I Kissed a Girl not recorded by Katy Perry?"] == "true"
+    assert len({item.states[0] for item in items}) == len(items)  # one item a passage
 
 
 # -- questions -------------------------------------------------------------------------------------

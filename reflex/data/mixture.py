@@ -161,7 +161,7 @@ def _pool(name: str, config: MixtureConfig, root: Path | None) -> Pool:
     splits: dict[str, list[Item]] = {"train": [], "fit": [], "report": []}
     too_long = 0
     found = each.items(root)
-    overlapping = overlapping_ids({item.id: item.states[0] for _, item in found}, root)
+    overlapping = overlapping_ids({item.id: _own_texts(item) for _, item in found}, root)
     for split, item in found:
         if item.id in overlapping:
             continue
@@ -171,6 +171,11 @@ def _pool(name: str, config: MixtureConfig, root: Path | None) -> Pool:
             splits[split].append(item)
     first = next(iter(found[0][1].asks.values()))
     return Pool(name, each.family, first.kind, first.large, splits, too_long, len(overlapping))
+
+
+def _own_texts(item: Item) -> list[Any]:
+    """The state, and the wordings: a source may ask with words of the row itself, such as a claim."""
+    return [item.states[0], *(text for ask in item.asks.values() for text in ask.wordings)]
 
 
 def check_coverage(pool: Pool) -> None:

@@ -30,12 +30,8 @@ for _name in ("lightning.pytorch", "lightning.fabric"):
 warnings.filterwarnings("ignore", module="lightning")
 
 
-BATCH_TOKENS = {"cpu": 512}
-"""Unique tokens per forward, by device. On a CPU small batches stay in its caches: SmolLM2 over MMLU items took
-8.5 s of CPU time with 512, 15.0 s with 8,192 (float32; bfloat16 4.6 and 7.6)."""
-
-MOST_BATCH_TOKENS = 8192
-"""The same on any other device."""
+BATCH_TOKENS = 8192
+"""Unique tokens per forward, which runs them in model calls of the size that suits the device."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +71,7 @@ class EvaluationData(pl.LightningDataModule):
     def __init__(self, decider: Decider, rows: Sequence[Row], batch_tokens: int | None) -> None:
         super().__init__()
         if batch_tokens is None:
-            device = decider.model.backbone.device.type
-            batch_tokens = BATCH_TOKENS.get(device, MOST_BATCH_TOKENS)
+            batch_tokens = BATCH_TOKENS
         items = [
             Item(i, row, decider.model.prepare(Request(state=row.state, questions=row.questions)))
             for i, row in enumerate(rows)
@@ -124,7 +119,7 @@ def run_suite(
 ) -> SuiteResult:
     """Decide every question of every row through Lightning; predictions come back in suite order.
 
-    batch_tokens: unique tokens of the rows that go through one forward; None = what suits the device.
+    batch_tokens: unique tokens of the rows that go through one forward; None = BATCH_TOKENS.
     """
     data = EvaluationData(decider, rows, batch_tokens)
     module = EvaluationModule(decider)

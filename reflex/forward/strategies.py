@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import torch
 
@@ -13,6 +13,7 @@ from reflex.backbones.backbone import Backbone
 from reflex.forward import calls
 from reflex.forward.config import ForwardConfig
 from reflex.forward.groups import by_sum, by_tokens, similar
+from reflex.forward.side_by_side import CPU_CALL_TOKENS, run_calls
 from reflex.forward.state_cache import HeadStates, PrefixState, StateCache
 from reflex.forward.tree import (
     Row,
@@ -26,7 +27,13 @@ from reflex.forward.tree import (
 )
 
 Span = tuple[int, int]
-"""(row index, flat read index) of one hidden state to keep."""
+"""(position in its row, flat read index) of one hidden state to keep."""
+
+LeafRow = tuple[tuple[int, ...], tuple[Span, ...]]
+"""Token ids of a row and what is read of it."""
+
+Job = tuple[Callable[[], torch.Tensor], Sequence[Sequence[Span]]]
+"""A model call (rows × tokens × hidden) and, per row, what is read of it."""
 
 
 class Strategies:
@@ -45,6 +52,9 @@ class Strategies:
         self.cache = cache
         self.heads = heads
         self.trees = trees
+        self.call_tokens = config.max_tokens
+        if backbone.device.type == "cpu" and heads is not None:
+            self.call_tokens = min(config.max_tokens, CPU_CALL_TOKENS)
         self.starts = [0, *accumulate(tree.n_reads for tree in trees)]
         self.cache_hits = [False] * len(trees)
         self._found: list[torch.Tensor] = []
@@ -61,14 +71,17 @@ class Strategies:
             start = 0 if head is None else head.length
             rows = [row for index in indices for row in self._leaf_rows(index, start)]
             rows.sort(key=lambda row: -len(row[0]))
-            for group in by_tokens(rows, lambda row: len(row[0]), self.config.max_tokens):
-                sequences = [ids for ids, _ in group]
-                hidden = (
-                    calls.run_rows(self.backbone, sequences)
+            self._run(
+                (
+                    partial(calls.run_rows, self.backbone, sequences)
                     if head is None
-                    else calls.continue_batched(self.backbone, sequences, head)
+                    else partial(calls.continue_batched, self.backbone, sequences, head),
+                    reads,
                 )
-                self._keep(hidden, [reads for _, reads in group])
+                for sequences, reads in map(
+                    _parts, by_tokens(rows, lambda row: len(row[0]), self.call_tokens)
+                )
+            )
 
     def batched(self, chosen: Sequence[int]) -> None:
         """The prefix once; then one leaf a row over copies of its state."""
@@ -81,9 +94,10 @@ class Strategies:
             rows = sorted(leaves, key=lambda row: -len(row[0]))
             # Each row carries a copy of the state, so the state's length counts towards the budget.
             size = partial(_row_tokens, extra=state.length)
-            for group in by_tokens(rows, size, 4 * self.config.max_tokens):
-                hidden = calls.continue_batched(self.backbone, [ids for ids, _ in group], state)
-                self._keep(hidden, [reads for _, reads in group])
+            self._run(
+                (partial(calls.continue_batched, self.backbone, sequences, state), reads)
+                for sequences, reads in map(_parts, by_tokens(rows, size, 4 * self.call_tokens))
+            )
 
     def packed(self, chosen: Sequence[int]) -> None:
         """Prefixes once; then rows of packed branches, several trees to a call, under a block mask."""
@@ -93,11 +107,19 @@ class Strategies:
             states = self._states(wave)
             rows = [row for index in wave for row in self._packed_rows(index)]
             rows.sort(key=lambda row: (-len(row.ids), -states[row.tree].length))
-            for group in self._by_mask(rows, lambda row: states[row.tree].length):  # noqa: B023
-                hidden = calls.continue_packed(
-                    self.backbone, group, [states[row.tree] for row in group]
+            groups = self._by_mask(rows, lambda row: states[row.tree].length)  # noqa: B023
+            self._run(
+                (
+                    partial(
+                        calls.continue_packed,
+                        self.backbone,
+                        group,
+                        [states[row.tree] for row in group],
+                    ),
+                    [row.reads for row in group],
                 )
-                self._keep(hidden, [row.reads for row in group])
+                for group in groups
+            )
 
     def tree_rows(self, chosen: Sequence[int]) -> None:
         """Prefix and branches under one block mask, no cache: the strategy gradients flow through.
@@ -119,9 +141,10 @@ class Strategies:
         ]
         rows.sort(key=lambda row: -len(row.ids))
         for near in similar(rows, lambda row: len(row.ids)):
-            for group in self._by_mask(near, lambda row: 0):
-                hidden = calls.run_tree_rows(self.backbone, group)
-                self._keep(hidden, [row.reads for row in group])
+            self._run(
+                (partial(calls.run_tree_rows, self.backbone, group), [row.reads for row in group])
+                for group in self._by_mask(near, lambda row: 0)
+            )
 
     # -- pieces of a strategy ------------------------------------------------------------------
 
@@ -134,9 +157,7 @@ class Strategies:
         for ids, indices in alike.items():
             yield indices, None if self.heads is None else self.heads.get(ids)
 
-    def _leaf_rows(
-        self, index: int, start: int
-    ) -> Iterator[tuple[tuple[int, ...], tuple[Span, ...]]]:
+    def _leaf_rows(self, index: int, start: int) -> Iterator[LeafRow]:
         """(ids, reads) of every leaf's row, from token `start` of the prefix on."""
         tree = self.trees[index]
         seen: set[int] = set()
@@ -184,14 +205,18 @@ class Strategies:
                     self.cache_hits[index] = True
         prefix = lambda index: self.trees[index].prefix  # noqa: E731
         missing.sort(key=lambda index: -len(prefix(index)))
-        budget = self.config.max_tokens if self.backbone.facts.packable else 1
+        budget = self.call_tokens if self.backbone.facts.packable else 1
         for alike, head in self._by_head(missing):
-            for group in by_tokens(alike, lambda index: len(prefix(index)), budget):
-                found = calls.prefill(self.backbone, [prefix(index) for index in group], head)
-                for index, state in zip(group, found, strict=True):
-                    key = self.trees[index].prefix_key
-                    states[key] = state
-                    self.cache.put(key, state)
+            groups = list(by_tokens(alike, lambda index: len(prefix(index)), budget))
+            prefills = [
+                partial(calls.prefill, self.backbone, [prefix(index) for index in group], head)
+                for group in groups
+            ]
+            found = run_calls(prefills, self.backbone.device)
+            for index, state in zip(chain(*groups), chain(*found), strict=True):
+                key = self.trees[index].prefix_key
+                states[key] = state
+                self.cache.put(key, state)
         return {index: states[key] for key, indices in by_key.items() for index in indices}
 
     def _by_mask(
@@ -205,8 +230,7 @@ class Strategies:
             width = len(group[0].ids) if group else len(row.ids)
             tokens = (len(group) + 1) * width
             if group and (
-                tokens > self.config.max_tokens
-                or tokens * (longest_if + width) > self.config.max_mask
+                tokens > self.call_tokens or tokens * (longest_if + width) > self.config.max_mask
             ):
                 yield group
                 group, longest_if = [], prefix_length(row)
@@ -217,12 +241,13 @@ class Strategies:
 
     # -- results -------------------------------------------------------------------------------
 
-    def _keep(self, hidden_rtd: torch.Tensor, reads: Sequence[Sequence[Span]]) -> None:
-        row = [r for r, spans in enumerate(reads) for _ in spans]
-        at = [position for spans in reads for position, _ in spans]
-        if row:
-            self._found.append(hidden_rtd[row, at])
-            self._where += [flat for spans in reads for _, flat in spans]
+    def _run(self, jobs: Iterable[Job]) -> None:
+        """Run model calls that do not need each other and keep the hidden states that are read."""
+        wanted = [job for job in jobs if any(job[1])]
+        self._found += run_calls(
+            [partial(_read, *job) for job in wanted], self.backbone.device, self.heads is None
+        )
+        self._where += [flat for _, reads in wanted for spans in reads for _, flat in spans]
 
     def collect(self) -> list[torch.Tensor]:
         if not self._found:
@@ -235,5 +260,15 @@ class Strategies:
         return list(ordered.split([tree.n_reads for tree in self.trees]))
 
 
-def _row_tokens(row: tuple[tuple[int, ...], tuple[Span, ...]], extra: int) -> int:
+def _read(call: Callable[[], torch.Tensor], reads: Sequence[Sequence[Span]]) -> torch.Tensor:
+    """The hidden states (reads × hidden) that are read of what `call` returns (rows × tokens × hidden)."""
+    rows = [row for row, spans in enumerate(reads) for _ in spans]
+    return call()[rows, [position for spans in reads for position, _ in spans]]
+
+
+def _parts(group: Sequence[LeafRow]) -> tuple[list[tuple[int, ...]], list[tuple[Span, ...]]]:
+    return [ids for ids, _ in group], [reads for _, reads in group]
+
+
+def _row_tokens(row: LeafRow, extra: int) -> int:
     return len(row[0]) + extra

@@ -64,7 +64,9 @@ ANSWER_SETS: tuple[OptionSet, ...] = (
     },
 )
 _AUXILIARIES = {"is", "was", "are", "were", "has", "had", "can", "will", "does", "did"}
-_SMALL = frozenset("a an the this that these there some many most all no one two three his her its their".split())
+_SMALL = frozenset(
+    "a an the this that these there some many most all no one two three his her its their".split()
+)
 
 
 def as_question(claim: str) -> str:

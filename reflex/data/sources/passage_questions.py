@@ -19,7 +19,7 @@ SHAPES = (
     "{question}",
     "According to the passage: {question}",
     "{query}",
-    "Does the passage say or imply that this is true? {claim}",
+    "{claim} Does the passage say or imply so?",
 )
 
 

@@ -142,9 +142,13 @@ def reword(sentence: str, rng: random.Random) -> str | None:
     return chosen
 
 
-_AUXILIARY = re.compile(r"\b(is|are|was|were|has been|have been|had been|can|could|will|would)\b(?! not\b)")
+_AUXILIARY = re.compile(
+    r"\b(is|are|was|were|has been|have been|had been|can|could|will|would)\b(?! not\b)"
+)
 _NEGATIVE = re.compile(r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without)\b|n't\b", re.I)
-_BOUND = re.compile(r"\b(?:only|just|all|every|always|some|sometimes|either|at least|both|or)\b", re.I)
+_BOUND = re.compile(
+    r"\b(?:only|just|all|every|always|some|sometimes|either|at least|both|or)\b", re.I
+)
 
 
 def negate(claim: str) -> str | None:

@@ -1,0 +1,90 @@
+"""Independent model calls on several cores: the same numbers, in order, with nothing left behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import torch
+
+from reflex.forward.side_by_side import run_calls
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def modes() -> tuple[int, bool, bool, str]:
+    return (
+        torch.get_num_threads(),
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        threading.current_thread().name,
+    )
+
+
+def test_full_rounds_get_one_core_a_call_and_the_rest_all_of_them():
+    torch.set_num_threads(2)
+    main = threading.current_thread().name
+    with torch.inference_mode():
+        found = run_calls([modes] * 5, CPU)
+    assert [threads for threads, *_ in found] == [1, 1, 1, 1, 2]
+    assert [name == main for *_, name in found] == [False] * 4 + [True]
+    assert all(inference and not grad for _, grad, inference, _ in found)
+    assert torch.get_num_threads() == 2
+
+
+def test_results_are_in_the_order_of_the_calls():
+    torch.set_num_threads(3)
+    done = threading.Event()
+
+    def slow() -> str:
+        assert done.wait(30)
+        return "first"
+
+    def quick() -> str:
+        done.set()
+        return "second"
+
+    assert run_calls([slow, quick, lambda: "third"], CPU) == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize(("device", "gradients"), [("cpu", True), ("cuda", False)])
+def test_gradients_and_other_devices_run_one_after_another_here(device: str, gradients: bool):
+    torch.set_num_threads(2)
+    found = run_calls([modes] * 4, torch.device(device), gradients)
+    assert {(threads, name) for threads, *_, name in found} == {
+        (2, threading.current_thread().name)
+    }
+
+
+def test_an_error_is_the_callers_and_the_number_of_threads_comes_back():
+    torch.set_num_threads(2)
+
+    def fail() -> None:
+        raise ValueError("this one")
+
+    with pytest.raises(ValueError, match="this one"):
+        run_calls([modes, fail, modes, modes], CPU)
+    assert torch.get_num_threads() == 2
+
+
+def test_the_numbers_are_the_same_every_time():
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(64, 96)
+    calls = [partial(layer, torch.randn(5 + i, 64)) for i in range(7)]
+    torch.set_num_threads(2)
+    with torch.no_grad():
+        first, *others = [run_calls(calls, CPU) for _ in range(20)]
+        torch.set_num_threads(1)
+        alone = run_calls(calls, CPU)
+    for other in others:
+        assert all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(first, alone, strict=True))
