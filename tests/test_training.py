@@ -8,9 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import lightning
+import psutil
 import pytest
 import torch
 from hypothesis import given, settings
@@ -424,6 +427,49 @@ def test_two_processes_give_the_loss_of_one(tmp_path: Path, data_root: Path):
     one, two = logged(tmp_path / "one"), logged(tmp_path / "two")
     assert len(one) >= 5
     assert two == pytest.approx(one, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_several_processes_end_when_the_first_is_told_to_and_one_goes_on(
+    tmp_path: Path, data_root: Path
+):
+    environment = {**os.environ, "REFLEX_RUNS": str(tmp_path), "REFLEX_DATA": str(data_root)}
+    started = subprocess.Popen(
+        [sys.executable, "-m", "reflex.run", *TINY, "train.name=two", "trainer=ddp",
+         "train.max_tokens=120000", "train.checkpoint_minutes=0.001"],
+        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    first = psutil.Process(started.pid)
+    try:
+        wait_until(lambda: len(logged(tmp_path / "two")) >= 2)
+        own = [first, *first.children(recursive=True)]
+        assert len([each for each in own if "trainer=ddp" in each.cmdline()]) == 2
+        started.terminate()
+        assert started.wait(60) != 0
+        psutil.wait_procs(own, timeout=60)
+        assert not [each for each in own if each.is_running()]
+    finally:
+        for each in first.children(recursive=True) if first.is_running() else ():
+            each.kill()
+        started.kill()
+    told = command(
+        tmp_path,
+        data_root,
+        "train.name=two",
+        "train.max_tokens=120000",
+        "train.checkpoint_minutes=0.001",
+    )
+    assert "resumed at step" in told
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with suppress(OSError):
+            if holds():
+                return
+        time.sleep(0.1)
+    raise AssertionError("waited in vain")
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def test_an_adapter_of_other_layers_is_refused(adapter: Path) -> None:
 
 def test_a_release_tells_its_own_training(tmp_path: Path) -> None:
     told = {"training": {"steps": 3}}
-    (tmp_path / "manifest.json").write_text(json.dumps({"training": told}))
+    (tmp_path / "manifest.json").write_text(json.dumps({"schema": 1, "files": {}, "training": told}))
     assert trained_on(tmp_path) == told
     assert trained_on(tmp_path / "nothing") is None
 
@@ -91,6 +91,9 @@ def test_a_second_training_goes_on_and_is_counted_with_the_first(
         f"backbone.adapter={first / 'adapter'}",
         f"readout.pointer.weights={first / 'heads.safetensors'}",
     )
+    # Without the head's weights the adapter alone goes on, and that is said.
+    told = command(tmp_path, data_root, "train.name=bare", "train.max_tokens=3000", begin[0])
+    assert "readout.pointer: the adapter goes on, but its head begins untrained" in told
     # A rate that moves nothing: what is saved must be what it began with.
     command(
         tmp_path, data_root, "train.name=still", "train.lr=1e-12", "train.head_lr=1e-12", *begin

@@ -33,9 +33,9 @@ def trained_on(folder: Path) -> dict[str, Any] | None:
     of them. `train`, `augment`: the settings of the last one. `allow`: what the guard was told to let through.
     """
     from reflex.data.sources import source
-    from reflex.release import MANIFEST
+    from reflex.release import manifest_of
 
-    if (released := read_json(folder / MANIFEST)) is not None:
+    if (released := manifest_of(folder)) is not None:
         facts = released.get("training")
         return facts if isinstance(facts, dict) else None
     found = {"training": read_json(folder / RESULT), "mixture": read_json(folder / MIXTURE)}

@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import filelock
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from reflex.errors import ConfigError
 from reflex.loading import leaves
+from reflex.tasks.cells import cell_lock
 from reflex.tasks.identity import PINNED, run_identity
 from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, begun_with, trained_on
 
@@ -50,8 +50,7 @@ class Train:
         if is_child():  # of trainer=ddp: the first process keeps the folder
             fit(build_training(cfg, folder), cfg, folder)
             return 0
-        folder.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(folder / ".lock"):
+        with cell_lock(folder, str(folder)):
             config = train_config(cfg)
             if config.fresh:
                 set_aside(folder)
@@ -162,6 +161,9 @@ def build_training(cfg: DictConfig, folder: Path) -> TrainingModule:
     prepare(model, config, cfg.seed)
     if begun is not None:
         load_adapter(model.backbone.model, begun, config.lora)
+        for name in model.heads:
+            if getattr(cfg.readout, name).weights is None:
+                log.warning("readout.%s: the adapter goes on, but its head begins untrained", name)
     compiled = prepare_rows(model, rows, config)
     packable = model.backbone.facts.packable and model.engine.config.strategy != "flat"
     sizes = [each.unique_tokens + (0 if packable else each.reread_tokens) for each in compiled]

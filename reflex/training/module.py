@@ -21,7 +21,12 @@ from reflex.training.batches import Plan, fill, request_of
 from reflex.training.config import TrainConfig
 from reflex.training.lora import add_lora, frozen, lora_layers, merge_all
 from reflex.training.losses import question_losses
-from reflex.training.processes import local_gradients, process, sum_over_processes
+from reflex.training.processes import (
+    end_on_sigterm,
+    local_gradients,
+    process,
+    sum_over_processes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +100,9 @@ class TrainingModule(lightning.LightningModule):
         return torch.utils.data.DataLoader(
             _Remaining(self), batch_size=None, num_workers=0, collate_fn=lambda step: step
         )
+
+    def on_train_start(self) -> None:
+        end_on_sigterm()
 
     def training_step(self, step: int, index: int) -> None:
         optimiser = self.optimizers()

@@ -7,6 +7,8 @@ is exactly what one process would have computed, however unequal the shares.
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -25,6 +27,16 @@ def process() -> tuple[int, int]:
 def is_child() -> bool:
     """Whether this process was started by the first one, which keeps the run's folder."""
     return int(os.environ.get("LOCAL_RANK", "0")) > 0 or int(os.environ.get("NODE_RANK", "0")) > 0
+
+
+def end_on_sigterm() -> None:
+    """SIGTERM ends one of several processes at once; the others end with it, at their next exchange.
+
+    Lightning's handler would broadcast from inside the signal, which waits for ever beside a sum of gradients.
+    Nothing is lost: checkpoints are atomic, and the same command goes on.
+    """
+    if process()[1] > 1 and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def local_gradients(module: Any) -> AbstractContextManager[Any]:
