@@ -18,7 +18,7 @@ TRAINING = (
     *("abstention", "frozen_vs_trained", "kl_anchor", "loss", "readout_agreement", "readouts"),
     *("schema_first", "self_distill_orders", "taxonomy_share"),
 )
-OTHERS = {"embedded_release", "embedded_release_continued", *TRAINING}
+OTHERS = {"embedded_release", "embedded_release_continued", "embedded_release_facts", *TRAINING}
 """Experiments of training: they have tests of their own (tests/test_training_experiments.py)."""
 
 EXPERIMENTS = sorted(
