@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TypeVar
 
 import torch
@@ -35,8 +37,16 @@ def run_calls(
             return call()
 
     try:
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            found = list(pool.map(run, calls[:rounds]))
+        found = list(_cores(threads).map(run, calls[:rounds]))
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(threads)  # a new thread of the pool changes what later threads begin with
     return found + [call() for call in calls[rounds:]]
+
+
+@cache
+def _cores(threads: int) -> ThreadPoolExecutor:
+    """Threads of one core each. They stay: a new thread would prepare its matrix products anew."""
+    return ThreadPoolExecutor(threads, "core", torch.set_num_threads, (1,))
+
+
+os.register_at_fork(after_in_child=_cores.cache_clear)
