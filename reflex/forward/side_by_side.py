@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,19 @@ Result = TypeVar("Result")
 CPU_CALL_TOKENS = 512
 """Padded tokens in one model call on a CPU: more no longer fit its caches. SmolLM2 over MMLU items took 8.5 s of CPU
 time in calls of 512, 15.0 s in calls of 8,192 (float32; bfloat16 4.6 and 7.6)."""
+
+
+def call_tokens(lengths: Sequence[int], most: int) -> int:
+    """Padded tokens in one call, at most `most`, so that rows of these lengths fill rounds of equal calls.
+
+    On a CPU where they need more than one call; `most` if they do not.
+    """
+    total, threads = sum(lengths), torch.get_num_threads()
+    if total <= most:
+        return most
+    calls = threads * math.ceil(total / (most * threads))
+    longest = max(lengths)
+    return min(most, longest * math.ceil(total / calls / longest))
 
 
 def run_calls(
@@ -39,7 +53,9 @@ def run_calls(
     try:
         found = list(_cores(threads).map(run, calls[:rounds]))
     finally:
-        torch.set_num_threads(threads)  # a new thread of the pool changes what later threads begin with
+        torch.set_num_threads(
+            threads
+        )  # a new thread of the pool changes what later threads begin with
     return found + [call() for call in calls[rounds:]]
 
 

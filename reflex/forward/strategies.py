@@ -13,7 +13,7 @@ from reflex.backbones.backbone import Backbone
 from reflex.forward import calls
 from reflex.forward.config import ForwardConfig
 from reflex.forward.groups import by_sum, by_tokens, similar
-from reflex.forward.side_by_side import CPU_CALL_TOKENS, run_calls
+from reflex.forward.side_by_side import CPU_CALL_TOKENS, call_tokens, run_calls
 from reflex.forward.state_cache import HeadStates, PrefixState, StateCache
 from reflex.forward.tree import (
     Row,
@@ -52,9 +52,7 @@ class Strategies:
         self.cache = cache
         self.heads = heads
         self.trees = trees
-        self.call_tokens = config.max_tokens
-        if backbone.device.type == "cpu" and heads is not None:
-            self.call_tokens = min(config.max_tokens, CPU_CALL_TOKENS)
+        self.side_by_side = backbone.device.type == "cpu" and heads is not None
         self.starts = [0, *accumulate(tree.n_reads for tree in trees)]
         self.cache_hits = [False] * len(trees)
         self._found: list[torch.Tensor] = []
@@ -79,7 +77,7 @@ class Strategies:
                     reads,
                 )
                 for sequences, reads in map(
-                    _parts, by_tokens(rows, lambda row: len(row[0]), self.call_tokens)
+                    _parts, by_tokens(rows, _length, self._budget(map(_length, rows)))
                 )
             )
 
@@ -96,7 +94,9 @@ class Strategies:
             size = partial(_row_tokens, extra=state.length)
             self._run(
                 (partial(calls.continue_batched, self.backbone, sequences, state), reads)
-                for sequences, reads in map(_parts, by_tokens(rows, size, 4 * self.call_tokens))
+                for sequences, reads in map(
+                    _parts, by_tokens(rows, size, 4 * self.config.max_tokens)
+                )
             )
 
     def packed(self, chosen: Sequence[int]) -> None:
@@ -205,8 +205,9 @@ class Strategies:
                     self.cache_hits[index] = True
         prefix = lambda index: self.trees[index].prefix  # noqa: E731
         missing.sort(key=lambda index: -len(prefix(index)))
-        budget = self.call_tokens if self.backbone.facts.packable else 1
         for alike, head in self._by_head(missing):
+            lengths = [len(prefix(index)) for index in alike]
+            budget = self._budget(lengths) if self.backbone.facts.packable else 1
             groups = list(by_tokens(alike, lambda index: len(prefix(index)), budget))
             prefills = [
                 partial(calls.prefill, self.backbone, [prefix(index) for index in group], head)
@@ -219,19 +220,23 @@ class Strategies:
                 self.cache.put(key, state)
         return {index: states[key] for key, indices in by_key.items() for index in indices}
 
+    def _budget(self, lengths: Iterable[int]) -> int:
+        """Padded tokens in one model call over rows of these lengths."""
+        if not self.side_by_side:
+            return self.config.max_tokens
+        return call_tokens([*lengths], min(self.config.max_tokens, CPU_CALL_TOKENS))
+
     def _by_mask(
         self, rows: Sequence[Row], prefix_length: Callable[[Row], int]
     ) -> Iterator[list[Row]]:
         """Groups of rows within the token budget and the mask budget (longest first, never empty)."""
         group: list[Row] = []
-        longest = 0
+        longest, budget = 0, self._budget(len(row.ids) for row in rows)
         for row in rows:
             longest_if = max(longest, prefix_length(row))
             width = len(group[0].ids) if group else len(row.ids)
             tokens = (len(group) + 1) * width
-            if group and (
-                tokens > self.call_tokens or tokens * (longest_if + width) > self.config.max_mask
-            ):
+            if group and (tokens > budget or tokens * (longest_if + width) > self.config.max_mask):
                 yield group
                 group, longest_if = [], prefix_length(row)
             group.append(row)
@@ -268,6 +273,10 @@ def _read(call: Callable[[], torch.Tensor], reads: Sequence[Sequence[Span]]) -> 
 
 def _parts(group: Sequence[LeafRow]) -> tuple[list[tuple[int, ...]], list[tuple[Span, ...]]]:
     return [ids for ids, _ in group], [reads for _, reads in group]
+
+
+def _length(row: LeafRow) -> int:
+    return len(row[0])
 
 
 def _row_tokens(row: LeafRow, extra: int) -> int:
