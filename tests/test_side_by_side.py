@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 
-from reflex.forward.side_by_side import run_calls
+from reflex.forward.side_by_side import call_tokens, run_calls
 
 CPU = torch.device("cpu")
 
@@ -88,3 +88,21 @@ def test_the_numbers_are_the_same_every_time():
     for other in others:
         assert all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(first, alone, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("threads", "lengths", "tokens"),
+    [
+        (2, [100] * 20, 4096),  # less than two rounds: one call
+        (2, [100] * 24, 400),  # three rounds of two calls: four rows each
+        (2, [150] * 55, 600),
+        (4, [100] * 41, 400),
+        (2, [3000] * 3, 3000),
+        (2, [5000] * 3, 4096),
+        (1, [100] * 50, 4096),
+        (2, [], 4096),
+    ],
+)
+def test_rows_fill_rounds_of_equal_calls(threads: int, lengths: list[int], tokens: int):
+    torch.set_num_threads(threads)
+    assert call_tokens(lengths, 4096) == tokens

@@ -76,7 +76,9 @@ def test_an_adapter_of_other_layers_is_refused(adapter: Path) -> None:
 
 def test_a_release_tells_its_own_training(tmp_path: Path) -> None:
     told = {"training": {"steps": 3}}
-    (tmp_path / "manifest.json").write_text(json.dumps({"schema": 1, "files": {}, "training": told}))
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"schema": 1, "files": {}, "training": told})
+    )
     assert trained_on(tmp_path) == told
     assert trained_on(tmp_path / "nothing") is None
 

@@ -13,7 +13,7 @@ from reflex.backbones.backbone import Backbone
 from reflex.forward import calls
 from reflex.forward.config import ForwardConfig
 from reflex.forward.groups import by_sum, by_tokens, similar
-from reflex.forward.side_by_side import CPU_CALL_TOKENS, call_tokens, run_calls
+from reflex.forward.side_by_side import call_tokens, run_calls
 from reflex.forward.state_cache import HeadStates, PrefixState, StateCache
 from reflex.forward.tree import (
     Row,
@@ -224,7 +224,7 @@ class Strategies:
         """Padded tokens in one model call over rows of these lengths."""
         if not self.side_by_side:
             return self.config.max_tokens
-        return call_tokens([*lengths], min(self.config.max_tokens, CPU_CALL_TOKENS))
+        return call_tokens([*lengths], self.config.max_tokens)
 
     def _by_mask(
         self, rows: Sequence[Row], prefix_length: Callable[[Row], int]
