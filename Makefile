@@ -22,9 +22,9 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh
 	@bash scripts/setup.sh
 	@touch $@
 
-run: setup ## the first experiment on the embedded model and data, then a question to the released model
+run: setup ## the first experiment on the embedded model and data, then a question to the stable model
 	$(PY) -m reflex.run experiment=order_averaging $(ARGS)
-	@echo "The released model answers examples/ticket.request.json:"
+	@echo "The stable model answers examples/ticket.request.json:"
 	@$(PY) -m reflex.answer examples/ticket.request.json run=stable
 
 test: setup ## the fast tests (minutes, no GPU, no account)
