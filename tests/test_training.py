@@ -10,10 +10,10 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import lightning
-import psutil
 import pytest
 import torch
 from hypothesis import given, settings
@@ -439,6 +439,7 @@ def test_several_processes_end_when_the_first_is_told_to_and_one_goes_on(
          "train.max_tokens=120000", "train.checkpoint_minutes=0.001"],
         env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
+    psutil = import_module("psutil")  # without types
     first = psutil.Process(started.pid)
     try:
         wait_until(lambda: len(logged(tmp_path / "two")) >= 2)
