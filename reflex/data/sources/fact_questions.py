@@ -15,6 +15,9 @@ FILES = {
     "train/fever_adversarial.jsonl": ("evidence", "claim", "SUPPORTS", "REFUTES"),
 }
 
+LICENCE = "CC BY-SA 4.0; CC BY-NC 4.0; CC BY-SA 3.0"
+"""Of these files."""
+
 
 def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
     for name, (passage, claim, yes, no) in FILES.items():
@@ -37,6 +40,6 @@ SOURCE = Source(
     family="fact",
     item=item,
     derive=derive,
-    licence="CC BY-SA 4.0; CC BY-NC 4.0; CC BY-SA 3.0",
+    licence=LICENCE,
     use="non-commercial",
 )

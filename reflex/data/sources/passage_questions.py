@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from reflex.data.sources.base import Ask, Item, Source
-from reflex.data.sources.fact_questions import FILES
+from reflex.data.sources.fact_questions import FILES, LICENCE
 from reflex.data.sources.nli import ANSWER_SETS, as_question
 from reflex.data.sources.sentences import negate
 
@@ -59,6 +59,6 @@ SOURCE = Source(
     family="fact",
     item=item,
     derive=derive,
-    licence="CC BY-SA 4.0; CC BY-NC 4.0; CC BY-SA 3.0",
+    licence=LICENCE,
     use="non-commercial",
 )
