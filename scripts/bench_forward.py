@@ -93,7 +93,10 @@ def crossover(decider: Any, request: Request, config: ForwardConfig, repeats: in
     """Strategies over growing states, one question in two orders and all questions."""
     words = str(request.state).split()
     first = dict(list(request.questions.items())[:1])
-    print("\nshared = tokens that `flat` reads again; ratio = strategy / flat, cold state")
+    print(
+        "\nshared = tokens that `flat` reads again, as `auto` counts them (shared from "
+        f"{config.crossover_tokens + 1} on); ratio = strategy / flat, cold state"
+    )
     backbone = decider.model.backbone
     names = ["packed", "batched"] if backbone.facts.packable else ["batched"]
     for questions in (first, request.questions):
@@ -116,10 +119,13 @@ def crossover(decider: Any, request: Request, config: ForwardConfig, repeats: in
 
             times = measure({name: one(engine) for name, engine in engines.items()}, repeats)
             ratios = "  ".join(f"{name} {times[name] / times['flat']:.2f}" for name in names)
-            shared = compiled.tree.reread_tokens
+            auto = Forward(backbone, config)
+            with torch.inference_mode():
+                chosen = auto.run([compiled.tree]).strategies[0]
             print(
                 f"{len(compiled.tree.segments):3d} branches  state {len(compiled.tree.prefix):5d}  "
-                f"shared {shared:6d}  {ratios}  flat {1e3 * times['flat']:.0f} ms"
+                f"shared {auto.reread_tokens([compiled.tree]):6d}  {ratios}  "
+                f"flat {1e3 * times['flat']:.0f} ms  auto: {chosen}"
             )
 
 

@@ -83,14 +83,18 @@ class Forward:
         length = len(trees[0].prefix)
         if length == 0:
             return False
-        head = trees[0].head if trees[0].head >= self.heads.MIN_TOKENS else 0
         reused = self.config.reuse_tokens
         if reused and (length >= reused or key in self.cache):
             return True
+        return self.reread_tokens(trees) > self.config.crossover_tokens
+
+    def reread_tokens(self, trees: Sequence[Tree]) -> int:
+        """Tokens of one prefix that `flat` would read again over these trees, which all begin with it; the
+        prompt's own words are not counted, since every row continues their state."""
+        head = trees[0].head if trees[0].head >= self.heads.MIN_TOKENS else 0
         leaves = sum(len(tree.leaf_paths) for tree in trees)
-        reread = sum(tree.reread_tokens for tree in trees) + (len(trees) - 1) * length
-        reread -= head * (leaves - 1)  # the rows continue the head's state
-        return reread > self.config.crossover_tokens
+        reread = sum(tree.reread_tokens for tree in trees) + (len(trees) - 1) * len(trees[0].prefix)
+        return reread - head * (leaves - 1)
 
     def check_length(self, tree: Tree) -> None:
         """Raise ContextLengthError for a tree that does not fit; nothing is ever truncated."""
