@@ -104,6 +104,8 @@ def crossover(decider: Any, request: Request, config: ForwardConfig, repeats: in
             state = " ".join((words * 3)[:length])
             small = request.model_copy(update={"state": state, "questions": questions})
             compiled = decider.model.prepare(small)
+            if compiled.tree.longest > backbone.facts.context_length:
+                continue
             engines = {
                 name: Forward(backbone, ForwardConfig(**{**vars(config), "strategy": name}))
                 for name in (*names, "flat")
