@@ -100,6 +100,14 @@ def calibration_identity(cfg: DictConfig, model: DecisionModel) -> dict[str, Any
     )
 
 
+READ_BY = {
+    "run": ("gate", "serve it (python -m reflex.serve run=…) and measure it with model=remote"),
+    "a": ("compare", "leave it out or add task=compare"),
+    "b": ("compare", "leave it out or add task=compare"),
+}
+"""Keys of the root that one task alone reads, and what else to do: ignored, they would mislead."""
+
+
 def check_config(cfg: DictConfig) -> None:
     """Raise ConfigError naming the key for what composing could not refuse; cheap, loads nothing.
 
@@ -114,6 +122,9 @@ def check_config(cfg: DictConfig) -> None:
     if unknown:
         raise ConfigError(f"{unknown}: no such key; remove it from the command line")
     check_complete(cfg)
+    for key, (task, otherwise) in READ_BY.items():
+        if cfg[key] is not None and cfg.task.name != task:
+            raise ConfigError(f"{key}={cfg[key]}: only task={task} reads it; {otherwise}")
     check_orders(to_object(cfg.orders))
     for group in ("backbone", "device", "readout", "forward", "tracker"):
         to_object(cfg[group])

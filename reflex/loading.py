@@ -41,7 +41,7 @@ def compose(overrides: Sequence[str] = ()) -> DictConfig:
         ):
             return hydra_compose(config_name="config", overrides=list(overrides))
     except USER_ERRORS as error:
-        raise ConfigError(one_line(error)) from error
+        raise ConfigError(one_line(error)) from None
 
 
 def leaves(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -43,6 +43,8 @@ def one_line(error: BaseException) -> str:
         if isinstance(cause, MissingConfigException):
             return _no_option(cause)
         if isinstance(cause, OverrideParseException):
+            if "=" not in cause.override:
+                return f"{cause.override}: not understood; write key=value (see --help)"
             reason = _lines(cause)[-2:][0] if len(_lines(cause)) > 1 else str(cause)
             return f"{cause.override}: cannot be read as key=value ({reason})"
     if isinstance(chain[-1], OmegaConfBaseException):

@@ -31,7 +31,7 @@ KEYS = ("experiment", "target", "runs_dir", "results_dir")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0, or 2 after a one-line error on standard error."""
+    """Exit status: 0, or 1 after a one-line error on standard error."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if any(word in ("-h", "--help") for word in words):
         print(USAGE, end="")
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report(parse(words))
     except ReflexError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return 1
 
 
 def parse(words: Sequence[str]) -> dict[str, str]:
@@ -63,6 +63,7 @@ def parse(words: Sequence[str]) -> dict[str, str]:
 
 
 def _report(given: dict[str, str]) -> int:
+    from reflex.config import conf_dir
     from reflex.reporting import Places, find_sweeps, group_sweep, print_table, targets, write_index
     from reflex.tracking.record import find_records
 
@@ -95,11 +96,12 @@ def _report(given: dict[str, str]) -> int:
     if not pages:
         where = f"{places.runs} and {places.results / 'records'}"
         if wanted:
-            known = ", ".join(known_experiments(places)) or "none"
-            raise RecordError(
-                f"no records of experiment {wanted!r} in {where} (known: {known}); "
-                f"run `python -m reflex.run experiment={wanted}` first"
-            )
+            if (conf_dir() / "experiment" / f"{wanted}.yaml").is_file():
+                fix = f"run `python -m reflex.run experiment={wanted}` first"
+            else:
+                known = ", ".join(known_experiments(places)) or "none"
+                fix = f"there are records of: {known}"
+            raise RecordError(f"no records of experiment {wanted!r} in {where}; {fix}")
         raise RecordError(f"no records of an experiment in {where}; run one first")
     write_index(places)
     for page in pages:

@@ -74,7 +74,7 @@ def test_composing_imports_no_torch_and_help_takes_under_a_second() -> None:
         if folder.is_dir() and folder.name not in ("hydra", "local"):
             assert f"\n{folder.name}\n" in done.stdout
             for file in folder.glob("*.yaml"):
-                assert re.search(rf"^  [ *] {file.stem}\b", done.stdout, re.M)
+                assert re.search(rf"^  [ *] {file.stem} +\S", done.stdout, re.M), "says what it is"
     assert "* smollm2_135m" in done.stdout
 
 
@@ -126,7 +126,9 @@ MISTAKES = {
     "backbone=tiny_lama": "backbone=tiny_lama: no such option (did you mean tiny_llama?); use one of",
     "orders=one,two": "add -m",
     "orders=[": "orders=[: cannot be read as key=value",
-    "orders": "orders: cannot be read as key=value",
+    "orders": "orders: not understood; write key=value",
+    "run=nosuch": "run=nosuch: only task=gate reads it; serve it",
+    "a=nosuch": "a=nosuch: only task=compare reads it",
     "orders.permutations=0": "orders.permutations=0: at least 1 order is needed",
     "forward.strategy=fast": "forward.strategy=fast: use one of auto, packed, batched, flat",
     "readout.noul=guess": "readout.noul=guess: no such readout; use one of",

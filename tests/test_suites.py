@@ -245,7 +245,11 @@ def test_the_three_forms_hold_the_same_rows(tmp_path: Path, indent: int | None) 
         ({"labels": {**LABELS, "level": [0.5, 0.6, 0]}}, "probabilities sum to 1.1, not 1"),
         ({"labels": {**LABELS, "x": 1}}, "label 'x' belongs to no question"),
         ({"weight": 2}, "field 'weight' is unknown; a row has id, state, questions, labels"),
-        ({"questions": {"ok": {"type": "nool"}}}, "questions.ok: Input tag 'nool'"),
+        ({"questions": {"ok": {}}}, "questions.ok: no type; use one of 'noul', 'choice', 'score'"),
+        (
+            {"questions": {"ok": {"type": "nool"}}},
+            "questions.ok: no type 'nool'; use one of 'noul', 'choice', 'score'",
+        ),
     ],
 )
 @pytest.mark.parametrize("form", ["lines", "array"])

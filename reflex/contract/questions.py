@@ -91,12 +91,16 @@ class Request(BaseModel):
 
 
 _QUESTION: TypeAdapter[Question] = TypeAdapter(Question)
+TYPES = "'noul', 'choice', 'score'"
 
 
 def _one_line(error: ValidationError, root: tuple[str | int, ...]) -> RequestError:
     first = error.errors(include_url=False, include_input=False)[0]
     loc = root + tuple(first["loc"])
     message = first["msg"].removeprefix("Value error, ")
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        given = f" {first['ctx']['tag']!r}" if "tag" in first["ctx"] else ""
+        message = f"no type{given}; use one of {TYPES}"
     return RequestError(f"{'.'.join(str(part) for part in loc)}: {message}", loc)
 
 

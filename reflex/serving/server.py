@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -52,12 +53,16 @@ def serve(cfg: DictConfig, run: ServedRun) -> None:
         timeout_graceful_shutdown=None,
         backlog=2048,
     )
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        sock = settings.bind_socket()
-        sock.listen(settings.backlog)  # from here on connections wait instead of being refused
-    except SystemExit:
+        # From here on connections wait instead of being refused.
+        sock = socket.create_server(
+            (config.host, config.port), family=family, backlog=settings.backlog
+        )
+    except OSError as error:
+        reason = str(error.strerror or error).partition(" (")[0]
         raise ConfigError(
-            f"serve.port={config.port}: cannot listen on {config.host}:{config.port} (in use?)"
+            f"serve.port={config.port}: cannot listen on {config.host}:{config.port} ({reason})"
         ) from None
     log.info(
         "listening on http://%s:%d",
