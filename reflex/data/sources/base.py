@@ -42,6 +42,8 @@ class Ask:
     kind: choice, noul or score. wordings[0] and sets[0] are canonical; every set has the same labels.
     label: the gold label, or a distribution over labels. noul labels are "true" and "false"; `negated`
     wordings ask for the opposite (then sets are shown with the descriptions swapped). large: a taxonomy.
+    abstains: over a state it was not made for it has no answer; False where any text answers it ("is it
+    rude?"), so that it never becomes an abstention row.
     """
 
     kind: str
@@ -50,6 +52,7 @@ class Ask:
     sets: tuple[OptionSet, ...] = ()
     negated: tuple[str, ...] = ()
     large: bool = False
+    abstains: bool = True
 
     def distribution(self, labels: Iterable[str]) -> dict[str, float]:
         if isinstance(self.label, str):
@@ -70,12 +73,14 @@ class Item:
 
 @dataclass(frozen=True)
 class HubSet:
-    """The same rows on the Hugging Face hub. `rename` maps its fields to those of the local files."""
+    """The same rows on the Hugging Face hub. `rename` maps its fields to those of the local files; a class
+    label comes as its name. role: as in `Source.files` (default: by the name of the split)."""
 
     path: str
     config: str | None = None
     split: str = "train"
     rename: Mapping[str, str] = field(default_factory=dict)
+    role: str | None = None
 
 
 @dataclass(frozen=True)
@@ -137,10 +142,26 @@ class Source:
                 f"reflex-systemone[hub] to read {self.hub[0].path} from the hub"
             ) from None
         for each in self.hub:
-            role = {"test": "report", "validation": "fit"}.get(each.split, "hash")
-            for number, raw in enumerate(load_dataset(each.path, each.config, split=each.split)):
-                named = {each.rename.get(key, key): value for key, value in raw.items()}
+            role = each.role or {"test": "report", "validation": "fit"}.get(each.split, "hash")
+            rows = load_dataset(each.path, each.config, split=each.split)
+            # Class labels (or lists of them) are stored as places in a list of names.
+            features = {key: getattr(of, "feature", of) for key, of in rows.features.items()}
+            classes = {key: of.names for key, of in features.items() if hasattr(of, "names")}
+            for number, raw in enumerate(rows):
+                named = {
+                    each.rename.get(key, key): _named(value, classes[key])
+                    if key in classes
+                    else value
+                    for key, value in raw.items()
+                }
                 yield role, {"id": f"{each.split}-{number}", **named}
+
+
+def _named(value: Any, names: Sequence[str]) -> Any:
+    """A stored class label (-1 or None: not labelled) or a list of them as names."""
+    if isinstance(value, Sequence):
+        return [_named(each, names) for each in value]
+    return None if value is None or value < 0 else names[value]
 
 
 def data_root() -> Path:
