@@ -30,6 +30,7 @@ from reflex.training.config import TrainConfig
 from reflex.training.lora import merge_all
 from reflex.training.lora_config import PRESETS
 from reflex.training.module import TrainingModule, prepare, prepare_rows, trainable
+from reflex.training.padding import counted
 
 BATCH_TOKENS = 2048
 
@@ -122,16 +123,16 @@ def ours(cfg: Any, rows: list[Row]) -> Step:
 
     def step() -> tuple[int, int, int]:
         optimiser.zero_grad()
-        questions = tokens = 0
-        for micro in next(steps):
-            losses = module.losses(micro)
-            losses.mean().backward()
-            questions += len(losses)
-            tokens += sum(sizes[i] for i in micro)
+        questions = 0
+        with counted() as cells:
+            for micro in next(steps):
+                losses = module.losses(micro)
+                losses.mean().backward()
+                questions += len(losses)
         torch.nn.utils.clip_grad_norm_(list(trainable(module).values()), 1.0)
         optimiser.step()
         merge_all(module.model)
-        return questions, tokens, tokens
+        return questions, cells.used, cells.laid
 
     return step
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
@@ -53,26 +53,14 @@ def measure(module: TrainingModule, steps: int) -> dict[str, float]:
     """Tokens per second, padding factor and peak memory over `steps` real optimiser steps."""
     import torch
 
-    from reflex.forward import calls
     from reflex.training.lora import merge_all
     from reflex.training.module import trainable
+    from reflex.training.padding import counted
 
-    cells = {"laid": 0, "used": 0}
-    run_tree_rows, run_rows = calls.run_tree_rows, calls.run_rows
-
-    def tree_rows(backbone: Any, group: Any) -> Any:
-        _count(cells, [len(row.ids) for row in group])
-        return run_tree_rows(backbone, group)
-
-    def flat_rows(backbone: Any, group: Any) -> Any:
-        _count(cells, [len(ids) for ids in group])
-        return run_rows(backbone, group)
-
-    calls.run_tree_rows, calls.run_rows = tree_rows, flat_rows  # type: ignore[assignment]
     optimiser = torch.optim.AdamW(trainable(module).values(), lr=0.0)
     plan = module.plan
     timed: list[tuple[int, float]] = []
-    try:
+    with counted() as cells:
         # Spread over the run, so that no kind of row is left out by its place in the order.
         count = min(steps + 1, len(plan.steps))
         places = [i * len(plan.steps) // count for i in range(count)]
@@ -86,12 +74,10 @@ def measure(module: TrainingModule, steps: int) -> dict[str, float]:
             merge_all(module.model)
             tokens = sum(plan.tokens[i] for m in plan.steps[place] for i in m)
             timed.append((tokens, time.perf_counter() - started))
-    finally:
-        calls.run_tree_rows, calls.run_rows = run_tree_rows, run_rows
     kept = timed[1:] or timed
     return {
         "tokens_per_s": sum(tokens for tokens, _ in kept) / sum(seconds for _, seconds in kept),
-        "padding": cells["laid"] / max(1, cells["used"]),
+        "padding": cells.factor,
         "memory_gb": _peak_gb(),
     }
 
@@ -122,11 +108,6 @@ def report(module: TrainingModule, measured: dict[str, float], rows_bytes: int) 
             f"about {saves} written, {min(saves, config.keep)} kept, {3 * weights / 1e6:.1f} MB each"
         ),
     }
-
-
-def _count(cells: dict[str, int], lengths: list[int]) -> None:
-    cells["laid"] += len(lengths) * max(lengths)
-    cells["used"] += sum(lengths)
 
 
 def _peak_gb() -> float:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MADE = (RESULT, "adapter", "backbone", "heads.safetensors")
+"""What a training leaves to be used."""
+
 
 @dataclass
 class Train:
@@ -73,9 +76,12 @@ class Train:
         started = time.perf_counter()
         with wandb_run(to_object(cfg.tracker), identity, folder) as tracker:
             fit(module, cfg, folder, tracker.logger)
-        if module.step < len(module.plan.steps):
-            raise KeyboardInterrupt  # Lightning swallows the first one; the command must not look done
-        save_result(module, cfg, folder, time.perf_counter() - started)
+            if module.step < len(module.plan.steps):
+                # Lightning swallows the first one; neither command nor run may look done.
+                raise KeyboardInterrupt
+            save_result(module, cfg, folder, time.perf_counter() - started)
+            made = (folder / name for name in MADE)
+            tracker.log_training({path.name: path for path in made if path.exists()})
         print(f"trained: {folder}")
         return 0
 
@@ -211,29 +217,31 @@ def fit(module: TrainingModule, cfg: DictConfig, folder: Path, logger: Any = Non
     """Run the planned steps that are still to do."""
     import lightning
 
+    from reflex.training.padding import counted
     from reflex.training.progress import Checkpoints, Progress
 
     extra = OmegaConf.to_container(cfg.trainer, resolve=True) if cfg.get("trainer") else {}
     assert isinstance(extra, dict)
     extra.pop("_target_", None)
-    callbacks = [
-        Checkpoints(folder / "checkpoints", module.config),
-        Progress(folder, module.config),
-    ]
-    trainer = lightning.Trainer(
-        accelerator={"cuda": "gpu"}.get(cfg.device.name, cfg.device.name),
-        logger=logger or False,
-        callbacks=callbacks,
-        max_epochs=1,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        log_every_n_steps=module.config.log_steps,
-        default_root_dir=folder,
-        **{str(key): value for key, value in extra.items()},
-    )
-    trainer.fit(module)
+    with counted() as cells:
+        callbacks = [
+            Checkpoints(folder / "checkpoints", module.config),
+            Progress(folder, module.config, cells),
+        ]
+        trainer = lightning.Trainer(
+            accelerator={"cuda": "gpu"}.get(cfg.device.name, cfg.device.name),
+            logger=logger or False,
+            callbacks=callbacks,
+            max_epochs=1,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            log_every_n_steps=module.config.log_steps,
+            default_root_dir=folder,
+            **{str(key): value for key, value in extra.items()},
+        )
+        trainer.fit(module)
 
 
 def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: float) -> None:

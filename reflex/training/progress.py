@@ -1,4 +1,4 @@
-"""What a run tells while it goes: loss, tokens per second over the last window, time left; checkpoints."""
+"""What a run tells while it goes: loss, speed and padding over the last window, time left; checkpoints."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import lightning
 
 from reflex.training.checkpoint import load_newest, restore_random, save_checkpoint
 from reflex.training.config import TrainConfig
+from reflex.training.padding import Cells
 
 log = logging.getLogger(__name__)
 
@@ -23,11 +24,15 @@ warnings.filterwarnings("ignore", module="lightning")
 
 
 class Progress(lightning.Callback):
-    """One line every `log_steps` steps, the same numbers as JSON lines in `log.jsonl` and to the logger."""
+    """One line every `log_steps` steps, the same numbers as JSON lines in `log.jsonl` and to the logger.
 
-    def __init__(self, folder: Path, config: TrainConfig) -> None:
+    `cells` is what the model calls count into; it is emptied with every line.
+    """
+
+    def __init__(self, folder: Path, config: TrainConfig, cells: Cells) -> None:
         self.path = folder / "log.jsonl"
         self.every = config.log_steps
+        self.cells = cells
         self.losses: list[float] = []
         self.tokens = 0
         self.clock = 0.0
@@ -54,17 +59,19 @@ class Progress(lightning.Callback):
             "lr": pl_module.last["lr"],
             "grad_norm": round(pl_module.last["grad_norm"], 4),
             "tokens_per_s": round(speed, 1),
+            "padding": round(self.cells.factor, 3),
             "left_s": round(left / speed),
         }
         log.info(
-            "step %d/%d  loss %.4f  lr %.2e  %.0f tokens/s  %.0f min left",
-            done, total, line["loss"], line["lr"], speed, left / speed / 60,
+            "step %d/%d  loss %.4f  lr %.2e  %.0f tokens/s  padding %.2f  %.0f min left",
+            done, total, line["loss"], line["lr"], speed, line["padding"], left / speed / 60,
         )  # fmt: skip
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         if trainer.logger is not None:
             trainer.logger.log_metrics({k: v for k, v in line.items() if k != "step"}, step=done)
         self.losses, self.tokens, self.clock = [], 0, now
+        self.cells.clear()
 
 
 class Checkpoints(lightning.Callback):
