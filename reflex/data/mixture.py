@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from reflex.data.augment import ADJACENT, AugmentConfig, canonical_row, training
 from reflex.data.contamination import assert_clean
 from reflex.data.guard import overlapping_ids
 from reflex.data.jsonl import canonical
+from reflex.data.overlap import MIN_SENTENCE, texts
 from reflex.data.rows import Row
 from reflex.data.sources import Item, source
 from reflex.data.splits import hash_order
@@ -79,6 +80,7 @@ class Pool:
     items: Mapping[str, Sequence[Item]]
     too_long: int
     overlapping: int = 0
+    on_both_sides: int = 0
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class Mixture:
                     "times_seen": round(counts[name] / len(pool.items["train"]), 3),
                     "too_long": pool.too_long,
                     "overlapping": pool.overlapping,
+                    "on_both_sides": pool.on_both_sides,
                     "licence": source(name).licence,
                     "use": source(name).use,
                 }
@@ -148,9 +151,12 @@ class Mixture:
 
 
 def load_mixture(config: MixtureConfig, root: Path | None = None) -> Mixture:
-    """Read the sources, drop what overlaps with benchmarks, check coverage. Raises DataError."""
+    """Read the sources, drop what overlaps with benchmarks or stands on both sides, check coverage.
+
+    Raises DataError.
+    """
     assert_clean(mixture_names(config.sources), config.allow)
-    pools = {name: _pool(name, config, root) for name in sorted(config.sources)}
+    pools = parted({name: _pool(name, config, root) for name in sorted(config.sources)})
     for pool in pools.values():
         check_coverage(pool)
     return Mixture(config, pools, shares(config, pools))
@@ -171,6 +177,42 @@ def _pool(name: str, config: MixtureConfig, root: Path | None) -> Pool:
             splits[split].append(item)
     first = next(iter(found[0][1].asks.values()))
     return Pool(name, each.family, first.kind, first.large, splits, too_long, len(overlapping))
+
+
+def parted(pools: Mapping[str, Pool]) -> dict[str, Pool]:
+    """The pools without items, of either side, that share a text with one on the other side.
+
+    The sides are the training split and the two held-out ones, over all sources: the same sentence may come
+    from two of them, or stand in two pairs. Case and spacing do not count, nor texts of few words.
+    """
+    told = {
+        (name, split, item.id): set(_told(item))
+        for name, pool in pools.items()
+        for split, items in pool.items.items()
+        for item in items
+    }
+    trained, held_out = (
+        {text for (_, split, _), own in told.items() if (split == "train") is side for text in own}
+        for side in (True, False)
+    )
+    both = trained & held_out
+    found = {}
+    for name, pool in pools.items():
+        kept = {
+            split: [item for item in items if not told[name, split, item.id] & both]
+            for split, items in pool.items.items()
+        }
+        lost = sum(len(pool.items[split]) - len(items) for split, items in kept.items())
+        found[name] = replace(pool, items=kept, on_both_sides=lost)
+    return found
+
+
+def _told(item: Item) -> Iterator[str]:
+    """The texts of an item's state that say enough to be known again."""
+    for text in texts(item.states[0]):
+        words = text.lower().split()
+        if len(words) >= MIN_SENTENCE:
+            yield " ".join(words)
 
 
 def _own_texts(item: Item) -> list[Any]:

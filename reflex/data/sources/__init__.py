@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
+from reflex.data.contamination import blocked_subsets
 from reflex.data.sources.base import Ask, HubSet, Item, Source
 from reflex.discover import modules
-from reflex.errors import ConfigError
+from reflex.errors import ConfigError, ContaminationError
 
 __all__ = ["Ask", "HubSet", "Item", "Source", "source", "source_names"]
 
@@ -23,10 +24,15 @@ def source_names() -> tuple[str, ...]:
 
 
 def source(name: str) -> Source:
-    """The source called `name`. Raises ConfigError listing the names."""
+    """The source called `name`. Raises ConfigError listing the names, ContaminationError for a benchmark's."""
     try:
         return _registry()[name]
     except KeyError:
+        if subsets := blocked_subsets(name):
+            raise ContaminationError(
+                f"source {name}: benchmark data ({' and '.join(subsets)}) must not be trained or calibrated "
+                "on; measure it with benchmark=s1bench"
+            ) from None
         raise ConfigError(
             f"source {name}: unknown; use one of {', '.join(source_names())}"
         ) from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from reflex.data.sources.base import HubSet, Item, Source
 from reflex.data.sources.nli import pair_item
+from reflex.data.sources.sentences import PASSAGES
 
 LABELS = {
     "SUPPORTS": "yes",
@@ -29,6 +30,7 @@ SOURCE = Source(
     name="anli",
     family="fact",
     item=item,
+    texts=PASSAGES,
     files={"train/anli_test.jsonl": "hash"},
     hub=(
         HubSet(

@@ -97,6 +97,8 @@ class Source:
     hub: tuple[HubSet, ...] = ()
     licence: str = ""
     use: str = "any"
+    texts: str = ""
+    """Name that sources made of the same texts share: one text is then in the same split in all of them."""
     derive: (
         Callable[[Callable[[str], Iterator[Mapping[str, Any]]]], Iterator[Mapping[str, Any]]] | None
     ) = None
@@ -112,7 +114,7 @@ class Source:
                 continue
             key = item.group or canonical(item.states[0])
             named = Item(f"{self.name}/{item.id}", item.states, item.asks, item.group)
-            found.append((split_for(role, f"{self.name}|{key}"), named))
+            found.append((split_for(role, f"{self.texts or self.name}|{key}"), named))
         if not found:
             raise DataError(f"source {self.name}: no usable rows below {root}")
         return found

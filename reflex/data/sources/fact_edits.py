@@ -10,7 +10,7 @@ from typing import Any
 
 from reflex.data.sources.base import Item, Source
 from reflex.data.sources.nli import pair_item
-from reflex.data.sources.sentences import LICENCE, numbers, reword, sentences, swap_words
+from reflex.data.sources.sentences import LICENCE, PASSAGES, numbers, reword, sentences, swap_words
 
 ABOVE = ("more than", "over", "at least", "above")
 BELOW = ("less than", "fewer than", "under", "below")
@@ -19,11 +19,11 @@ BELOW = ("less than", "fewer than", "under", "below")
 def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
     known = list(sentences(read))
     by_name: dict[str, list[int]] = {}
-    for number, (_, sentence) in enumerate(known):
+    for number, (_, sentence, _) in enumerate(known):
         for word in sentence.split()[1:]:
             if word[0].isupper() and word.isalpha():
                 by_name.setdefault(word, []).append(number)
-    for number, (passage, sentence) in enumerate(known):
+    for number, (passage, sentence, group) in enumerate(known):
         rng = random.Random(f"fact-edits:{sentence}")
         made: list[tuple[str | None, str]] = []
         found = [each for each in numbers(sentence) if not (1000 <= each[2] <= 2100 or each[2] < 3)]
@@ -41,21 +41,21 @@ def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mappi
                     "evidence": evidence,
                     "claim": claim,
                     "label": label,
-                    "group": passage,
+                    "group": group,
                 }
 
 
 def _unrelated(
     passage: str,
     sentence: str,
-    known: list[tuple[str, str]],
+    known: list[tuple[str, str, str]],
     by_name: dict[str, list[int]],
     rng: random.Random,
 ) -> str | None:
     """A sentence of another passage, mostly one that shares a name with this sentence."""
     names = [word for word in sentence.split()[1:] if word in by_name]
     pool = by_name[rng.choice(names)] if names and rng.random() < 0.8 else range(len(known))
-    other, claim = known[rng.choice(pool)]
+    other, claim, _ = known[rng.choice(pool)]
     return claim if other != passage and claim not in passage else None
 
 
@@ -94,6 +94,7 @@ SOURCE = Source(
     name="fact_edits",
     family="fact",
     item=item,
+    texts=PASSAGES,
     derive=derive,
     licence=LICENCE,
     use="non-commercial",

@@ -7,6 +7,7 @@ from typing import Any
 
 from reflex.data.sources.base import Item, Source
 from reflex.data.sources.nli import answer_item
+from reflex.data.sources.sentences import PASSAGES
 
 FILES = {
     "train/snli_dev.jsonl": ("premise", "hypothesis", "entailment", "contradiction"),
@@ -39,6 +40,7 @@ SOURCE = Source(
     name="fact_questions",
     family="fact",
     item=item,
+    texts=PASSAGES,
     derive=derive,
     licence=LICENCE,
     use="non-commercial",

@@ -7,6 +7,7 @@ from typing import Any
 
 from reflex.data.sources.base import Item, Source
 from reflex.data.sources.nli import pair_item
+from reflex.data.sources.sentences import PASSAGES
 
 LABELS = {"SUPPORTS": "yes", "REFUTES": "no"}
 
@@ -22,6 +23,7 @@ SOURCE = Source(
     name="fever_symmetric",
     family="fact",
     item=item,
+    texts=PASSAGES,
     files={"train/fever_symmetric_dev.jsonl": "hash"},
     licence="CC BY-SA 3.0",
 )

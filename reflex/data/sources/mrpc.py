@@ -7,6 +7,7 @@ from typing import Any
 
 from reflex.data.sources.base import HubSet, Item, Source
 from reflex.data.sources.paraphrase import paraphrase_item
+from reflex.data.sources.sentences import PASSAGES
 
 
 def item(raw: Mapping[str, Any]) -> Item:
@@ -17,6 +18,7 @@ SOURCE = Source(
     name="mrpc",
     family="paraphrase",
     item=item,
+    texts=PASSAGES,
     files={"train/mrpc_train.jsonl": "hash", "train/mrpc_test.jsonl": "hash"},
     hub=(HubSet("SetFit/mrpc", rename={"text1": "sentence_1", "text2": "sentence_2"}),),
     licence="Microsoft Research data licence",

@@ -11,7 +11,7 @@ from typing import Any
 from reflex.data.sources.base import Ask, Item, Source
 from reflex.data.sources.fact_questions import FILES, LICENCE
 from reflex.data.sources.nli import ANSWER_SETS, as_question
-from reflex.data.sources.sentences import negate
+from reflex.data.sources.sentences import PASSAGES, negate
 
 MOST = 4
 """Questions of one passage."""
@@ -58,6 +58,7 @@ SOURCE = Source(
     name="passage_questions",
     family="fact",
     item=item,
+    texts=PASSAGES,
     derive=derive,
     licence=LICENCE,
     use="non-commercial",

@@ -10,6 +10,9 @@ from typing import Any
 LICENCE = "CC BY-NC 4.0; CC BY-SA 3.0; CC BY-SA 4.0; Microsoft Research data licence"
 """Of the files below."""
 
+PASSAGES = "passages"
+"""What anli, fever_*, snli, mrpc and the sources made from their rows are split by (`Source.texts`)."""
+
 FILES = {
     "train/anli_test.jsonl": ("evidence",),
     "train/fever_symmetric_dev.jsonl": ("evidence", "claim"),
@@ -32,8 +35,13 @@ _LINKS = frozenset(("and", "or", "a", "an", "the", ""))
 """Words between two that may trade places without a change of meaning."""
 
 
-def sentences(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[tuple[str, str]]:
-    """(passage, sentence) pairs, each sentence once, 8 to 40 words long."""
+def sentences(
+    read: Callable[[str], Iterator[Mapping[str, Any]]],
+) -> Iterator[tuple[str, str, str]]:
+    """(passage, sentence, group of the row they stand in): each sentence once, 8 to 40 words long.
+
+    A row's group is its first field, as in the source that the file belongs to.
+    """
     seen: set[str] = set()
     for name, fields in FILES.items():
         for raw in read(name):
@@ -42,7 +50,7 @@ def sentences(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[tu
                     sentence = sentence.strip()
                     if sentence not in seen and 8 <= len(sentence.split()) <= 40:
                         seen.add(sentence)
-                        yield raw[field], sentence
+                        yield raw[field], sentence, raw[fields[0]]
 
 
 def swap_words(sentence: str, rng: random.Random) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from reflex.data.sources.base import HubSet, Item, Source
 from reflex.data.sources.nli import pair_item
+from reflex.data.sources.sentences import PASSAGES
 
 LABELS = {
     "entailment": "yes",
@@ -31,6 +32,7 @@ SOURCE = Source(
     name="snli",
     family="nli",
     item=item,
+    texts=PASSAGES,
     files={"train/snli_dev.jsonl": "hash"},
     hub=(HubSet("stanfordnlp/snli"),),
     licence="CC BY-SA 4.0",

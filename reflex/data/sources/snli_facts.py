@@ -7,6 +7,7 @@ from typing import Any
 
 from reflex.data.sources.base import Item, Source
 from reflex.data.sources.nli import pair_item
+from reflex.data.sources.sentences import PASSAGES
 
 LABELS = {"entailment": "yes", "neutral": "maybe", "contradiction": "no"}
 
@@ -19,6 +20,7 @@ SOURCE = Source(
     name="snli_facts",
     family="fact",
     item=item,
+    texts=PASSAGES,
     files={"train/snli_dev.jsonl": "hash"},
     licence="CC BY-SA 4.0",
 )

@@ -10,11 +10,11 @@ from typing import Any
 
 from reflex.data.sources.base import Item, Source
 from reflex.data.sources.paraphrase import paraphrase_item
-from reflex.data.sources.sentences import LICENCE, reword, sentences, swap_words
+from reflex.data.sources.sentences import LICENCE, PASSAGES, reword, sentences, swap_words
 
 
 def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
-    for number, (passage, sentence) in enumerate(sentences(read)):
+    for number, (_, sentence, group) in enumerate(sentences(read)):
         rng = random.Random(f"word-swaps:{sentence}")
         same = reword(sentence, rng)
         base = same if same is not None and rng.random() < 0.5 else sentence
@@ -24,7 +24,7 @@ def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mappi
             # Rewording rules fit fewer sentences than swaps do: keep the two labels about as frequent.
             if text is not None and (label or same is not None or rng.random() < 0.25):
                 pair = (sentence, text) if rng.random() < 0.5 else (text, sentence)
-                yield {"id": f"{number}-{label}", "pair": pair, "same": label, "group": passage}
+                yield {"id": f"{number}-{label}", "pair": pair, "same": label, "group": group}
 
 
 def item(raw: Mapping[str, Any]) -> Item:
@@ -36,6 +36,7 @@ SOURCE = Source(
     name="word_swaps",
     family="paraphrase",
     item=item,
+    texts=PASSAGES,
     derive=derive,
     licence=LICENCE,
     use="non-commercial",
