@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflex.benchmarks.base import fit_names
+from reflex.benchmarks.held_out import HeldOut
 from reflex.contract import parse_question
 from reflex.data import Row
 from reflex.data.contamination import (
@@ -19,7 +21,9 @@ from reflex.data.contamination import (
     blocked_subsets,
     drop_overlaps,
 )
+from reflex.data.mixture import MixtureConfig, mixture_names
 from reflex.data.overlap import NGRAM, Index, texts
+from reflex.data.sources import source_names
 from reflex.errors import ConfigError, ContaminationError
 
 REFUSED = {
@@ -125,6 +129,21 @@ def test_an_allowed_source_is_named_and_everything_else_still_refused() -> None:
 
 
 QUESTION = parse_question({"type": "noul", "instructions": "Is it so?"})
+
+
+@pytest.mark.parametrize("name", sorted({*SUBSETS, *(n for own in ALIASES.values() for n in own)}))
+def test_a_blocked_source_is_refused_by_name_when_a_config_is_read(name: str):
+    with pytest.raises(ContaminationError, match=rf"source {name}: .*benchmark=s1bench"):
+        MixtureConfig(name="x", sources={"snli": 1.0, name: 1.0})
+    with pytest.raises(ContaminationError, match=f"'{name}' is "):
+        assert_clean(fit_names(HeldOut(sources=["snli", name])))  # what a calibration is checked by
+    with pytest.raises(ContaminationError, match=f"source {name}: "):
+        HeldOut(sources=["snli", name]).load()
+
+
+def test_no_source_goes_by_a_blocked_name_or_repository():
+    assert [name for name in source_names() if blocked_subsets(name)] == []
+    assert_clean(mixture_names(dict.fromkeys(source_names(), 1.0)))
 
 
 def _row(identity: str, state: str | dict[str, str], source: str = "set") -> Row:

@@ -72,6 +72,10 @@ class HeldOut:
         if not self.sources or len(set(self.sources)) != len(self.sources):
             raise ConfigError("benchmark.sources must name each source once, and at least one")
 
+    def fit_names(self) -> list[str]:
+        """See `reflex.benchmarks.base.fit_names`."""
+        return [self.name, *self.sources]
+
     def load(self) -> Suite:
         """Raises DataError or ContaminationError as `reflex.data.mixture.load_mixture` does."""
         from reflex.data.sources import source
