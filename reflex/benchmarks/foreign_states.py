@@ -1,8 +1,9 @@
 """Held-out questions over states that cannot answer them: the right answer is to be unsure.
 
-Every row is a held-out row whose state is exchanged for one of a family that is not adjacent to its own
-(the rule training rows for abstention are made by). Its label is uniform, so NLL and Brier say how far from
-undecided an answer is; there is no gold answer, and accuracy does not apply.
+Every row is a held-out row whose state is exchanged for one of a family that is not adjacent to its own; a
+row with a question that any text answers is left out (the rules that training rows for abstention are made
+by). Its label is uniform, so NLL and Brier say how far from undecided an answer is; there is no gold answer,
+and accuracy does not apply.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reflex.benchmarks.base import Suite, check_count, limited
-from reflex.benchmarks.held_out import HeldOut
-from reflex.data.augment import ADJACENT, UNSETTLED
+from reflex.benchmarks.held_out import HeldOut, questions_of
+from reflex.data.augment import ADJACENT, can_abstain
 from reflex.data.rows import Row, rows_sha256
 from reflex.data.splits import stable_hash
 from reflex.errors import DataError
@@ -43,9 +44,18 @@ class ForeignStates:
             split="report",
             max_chars=self.max_chars,
         ).load()
-        rows = [made for row in suite.rows if (made := foreign(row, suite.rows)) is not None]
+        asks = questions_of(self.sources, self.max_chars, "report")
+        unsure = [
+            row
+            for row in suite.rows
+            if all(can_abstain(asks[row.id][name]) for name in row.questions)
+        ]
+        rows = [made for row in unsure if (made := foreign(row, suite.rows)) is not None]
         if not rows:
-            raise DataError("benchmark.sources: name sources of families that are not adjacent")
+            raise DataError(
+                "benchmark.sources: name sources of families that are not adjacent, and one at least whose "
+                "questions not any text answers"
+            )
         rows = limited(rows, self.limit)
         facts: dict[str, Any] = {
             "data_sha256": rows_sha256(rows),
@@ -56,10 +66,7 @@ class ForeignStates:
 
 
 def foreign(row: Row, rows: list[Row]) -> Row | None:
-    """`row` over another row's state with uniform labels; None where a question can answer "none of these"
-    or no family is far enough."""
-    if any(UNSETTLED & set(label) for label in row.labels.values()):
-        return None
+    """`row` over another row's state with uniform labels; None where no family is far enough."""
     donors = [each for each in rows if each.family not in ADJACENT[row.family]]
     if not donors:
         return None

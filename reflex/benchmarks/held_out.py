@@ -8,6 +8,7 @@ rows that overlap with them are not among them (reflex/data/contamination.py).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from reflex.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from reflex.data.mixture import Mixture
-    from reflex.data.sources.base import Item
+    from reflex.data.sources.base import Ask, Item
 
 SOURCES = (
     *("emotion", "ag_news", "anli", "arc_easy", "snips", "goemotions", "banking77", "clinc_oos"),
@@ -138,6 +139,16 @@ class HeldOut:
             if len(ask.wordings) > 1:
                 questions[reworded], labels[reworded] = build(ask, ask.wordings[1], shown)
         return replace(row, questions=questions, labels=labels)
+
+
+def questions_of(
+    sources: Sequence[str], max_chars: int, split: str
+) -> dict[str, Mapping[str, Ask]]:
+    """Row id → what a held-out row asks, by question name."""
+    from reflex.data.sources.base import data_root
+
+    pools = _mixture(tuple(sources), max_chars, str(data_root())).pools.values()
+    return {item.id: item.asks for pool in pools for item in pool.items[split]}
 
 
 @lru_cache(maxsize=4)

@@ -95,7 +95,7 @@ def training_row(
     for name in names:
         questions[name], labels[name] = _drawn(item.asks[name], config, rng)
     state = rng.choice(item.states) if rng.random() < config.restate else item.states[0]
-    settled = all(_can_abstain(item.asks[name]) for name in names)
+    settled = all(can_abstain(item.asks[name]) for name in names)
     if donors and settled and rng.random() < config.abstain:
         state = rng.choice(donors).states[0]
         labels = {name: {key: 1 / len(label) for key in label} for name, label in labels.items()}
@@ -107,8 +107,9 @@ UNSETTLED = frozenset({"maybe", "oos", "neutral", "neither"})
 has a right answer, and a uniform target would be wrong."""
 
 
-def _can_abstain(ask: Ask) -> bool:
-    return not (ask.sets and UNSETTLED & set(ask.sets[0]))
+def can_abstain(ask: Ask) -> bool:
+    """Whether the right answer to `ask` over a foreign state is to be unsure."""
+    return ask.abstains and not (ask.sets and UNSETTLED & set(ask.sets[0]))
 
 
 def _group(item: Item) -> str:

@@ -33,7 +33,8 @@ def item(raw: Mapping[str, Any]) -> Item:
         )
     else:
         states = (raw["text"],)
-    return Item(str(raw["id"]), states, {"topic": Ask("choice", WORDINGS, label, SETS)})
+    ask = Ask("choice", WORDINGS, label, SETS, abstains=False)
+    return Item(str(raw["id"]), states, {"topic": ask})
 
 
 SOURCE = Source(

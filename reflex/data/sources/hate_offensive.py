@@ -29,8 +29,10 @@ def item(raw: Mapping[str, Any]) -> Item:
     votes = dict(zip(LABELS, (float(v) for v in raw["votes"]), strict=True))
     rude = votes["hate_speech"] + votes["offensive_language"]
     asks = {
-        "kind": Ask("choice", WORDINGS, votes, SETS),
-        "offensive": Ask("noul", RUDE, {"true": rude, "false": votes["neither"]}, negated=FINE),
+        "kind": Ask("choice", WORDINGS, votes, SETS, abstains=False),
+        "offensive": Ask(
+            "noul", RUDE, {"true": rude, "false": votes["neither"]}, negated=FINE, abstains=False
+        ),
     }
     return Item(str(raw["id"]), (raw["text"], {"message": raw["text"]}), asks)
 

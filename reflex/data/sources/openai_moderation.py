@@ -15,7 +15,8 @@ NEGATED = ("Is the text harmless under a usual content policy?",)
 
 
 def item(raw: Mapping[str, Any]) -> Item:
-    ask = Ask("noul", WORDINGS, "true" if raw["label"] else "false", negated=NEGATED)
+    label = "true" if raw["label"] else "false"
+    ask = Ask("noul", WORDINGS, label, negated=NEGATED, abstains=False)
     return Item(str(raw["id"]), (raw["text"], {"text": raw["text"]}), {"flag": ask})
 
 

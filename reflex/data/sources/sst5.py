@@ -29,7 +29,7 @@ WORDINGS = (
 
 
 def item(raw: Mapping[str, Any]) -> Item:
-    ask = Ask("score", WORDINGS, str(raw["label"]), (LONG, SHORT))
+    ask = Ask("score", WORDINGS, str(raw["label"]), (LONG, SHORT), abstains=False)
     return Item(str(raw["id"]), (raw["text"], {"review": raw["text"]}), {"sentiment": ask})
 
 
