@@ -17,7 +17,7 @@ from reflex.errors import ConfigError, RecordError
 from reflex.metrics import compare
 from reflex.reporting import Places, find_sweeps, print_table, write_group_page
 from reflex.reporting.comparisons import judge_sweep, matches
-from reflex.reporting.experiments import read_experiment
+from reflex.reporting.experiments import own_suite, read_experiment
 from reflex.reporting.plots import reliability_svg
 from reflex.tracking.record import RunRecord, find_records, write_record
 from tests.fake_records import fake_predictions, fake_record
@@ -163,6 +163,75 @@ def test_newest_sweep_wins_and_older_records_leave_the_repository(places: Places
     assert [path.name for path in kept.iterdir() if path.is_dir()] == ["b" * 16]
     assert "**Cannot tell**" in text
     assert "orders=two has no result to compare with orders=one." in text
+
+
+def test_another_suite_has_its_own_page_records_and_verdict(places: Places):
+    """A negative verdict on one suite stays when the experiment is run on another."""
+    texts = []
+    for month, (suite, name, baseline, candidate) in enumerate(
+        [
+            ("human_ratings", "averaging", "orders=four", "orders=one"),
+            ("mmlu", "averaging-mmlu", "orders=one", "orders=four"),
+        ],
+        start=1,
+    ):
+        rule = {"metric": "nll", "baseline": baseline, "candidates": [candidate]}
+        for orders in ("one", "four"):
+            cell(
+                places,
+                orders,
+                hash=f"{orders}{suite}0123456789",
+                group=f"averaging-{suite}",
+                axes={"orders": orders, "benchmark": suite},
+                config={"verdict": rule},
+                finished=f"2026-0{month}-02T00:00:00Z",
+            )
+        page = page_of(places, f"averaging-{suite}")
+        assert page == places.results / f"{name}.md"
+        kept = find_records(places.results / "records" / name).found
+        assert [each.record.axes["benchmark"] for each in kept] == [suite] * 2
+        texts.append(page.read_text())
+    own, other = texts
+    assert own.startswith("# Order averaging\n")
+    assert "**Worse**. orders=one is" in own
+    assert other.startswith("# Order averaging on mmlu\n")
+    assert "**Better**. orders=four is" in other
+    assert "[records/averaging-mmlu](records/averaging-mmlu)" in other
+    assert "others of this experiment" not in own + other
+    index = (places.results / "README.md").read_text()
+    assert [line for line in index.splitlines() if line.startswith("| [")] == [
+        "| [Order averaging on mmlu](averaging-mmlu.md) | Does averaging help? | "
+        "better (orders=four: better) | 2026-02-02 |",
+        "| [Order averaging](averaging.md) | Does averaging help? | "
+        "worse (orders=one: worse) | 2026-01-02 |",
+    ]
+    # Both are rebuilt by the experiment's name, from the committed records alone.
+    before = tree(places.results)
+    shutil.rmtree(places.runs)
+    for path in (*places.results.glob("*.md"), *places.results.glob("plots/*")):
+        path.unlink()
+    assert report_in(places, "experiment=averaging") == 0
+    assert tree(places.results) == before
+
+
+def test_a_sweep_over_suites_is_named_by_all_of_them(places: Places):
+    for suite in ("mmlu", "human_ratings"):
+        axes = {"orders": "one", "benchmark": suite}
+        cell(places, "one", hash=suite * 8, name=f"benchmark={suite}", axes=axes)
+    assert page_of(places) == places.results / "averaging-human_ratings+mmlu.md"
+
+
+@pytest.mark.parametrize(
+    ("name", "suite"),
+    [
+        ("order_averaging", "human_ratings"),  # says nothing: the default
+        ("mmlu_calibration", "mmlu"),
+        ("embedded_release_facts", "held_out"),  # from the experiment that it starts from
+        ("not_there", "human_ratings"),
+    ],
+)
+def test_an_experiments_own_suite(name: str, suite: str):
+    assert own_suite(name) == suite
 
 
 def test_only_the_newest_try_of_a_cell_counts(places: Places):

@@ -81,7 +81,7 @@ def test_the_experiment_sweeps_three_cells_and_ends_with_its_page(
         ("finished", "order_averaging", True, True)
     }
     assert len({record.group for record in found}) == 1
-    assert ended.page == runs / "pages" / "order_averaging.md"
+    assert ended.page == runs / "pages" / "order_averaging-task_file.md"
     page = ended.page.read_text()
     for record in found:
         assert record.hash[:16] in page
@@ -224,7 +224,7 @@ def test_two_experiments_of_one_command_have_a_group_and_a_page_each(
     assert set(groups) == {"first", "second"}
     assert all(group.startswith(f"{name}-") for name, group in groups.items())
     pages = [line for line in ended.out.splitlines() if line.startswith("page: ")]
-    assert [Path(page).name for page in pages] == ["first.md", "second.md"]
+    assert [Path(page).name for page in pages] == ["first-task_file.md", "second-task_file.md"]
 
 
 def test_the_group_is_the_same_when_a_sweep_is_started_again() -> None:

@@ -1,10 +1,15 @@
-"""What an experiment's own page (`experiments/<name>.md`) says of it: title, question, hypothesis."""
+"""What an experiment's own files say of it: title, question and hypothesis, and the suite it reads."""
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from reflex.config import conf_dir
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,27 @@ def read_experiment(folder: Path, name: str) -> Experiment:
         hypothesis=_passage(text, "Hypothesis"),
         page=path,
     )
+
+
+def own_suite(name: str) -> str | None:
+    """The suite that an experiment reads where the command names none: its YAML's, else the default."""
+    conf = conf_dir()
+    return _chosen(conf / "experiment" / f"{name}.yaml") or _chosen(conf / "config.yaml")
+
+
+@functools.cache
+def _chosen(path: Path) -> str | None:
+    """The `benchmark` of a YAML's defaults list or, before it, of the file that it starts from."""
+    if not path.is_file():
+        return None
+    found = None
+    for entry in OmegaConf.select(OmegaConf.load(path), "defaults") or ():
+        if isinstance(entry, str):
+            found = _chosen(path.with_name(f"{entry}.yaml")) or found
+        else:
+            groups = {str(key).rpartition("/")[2]: value for key, value in entry.items()}
+            found = groups.get("benchmark", found)
+    return found
 
 
 def _passage(text: str, word: str) -> str:

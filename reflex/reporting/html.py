@@ -9,7 +9,6 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from reflex.reporting.comparisons import judge_sweep
-from reflex.reporting.experiments import read_experiment
 from reflex.reporting.hand import SIGNATURE, read_blocks, weave
 from reflex.reporting.page import page_plots, page_sections
 from reflex.reporting.sweep import Places, Sweep
@@ -51,7 +50,7 @@ def write_html(sweep: Sweep, places: Places) -> Path:
     """
     markdown = places.page(sweep)
     path = markdown.with_suffix(".html")
-    experiment = read_experiment(places.experiments, sweep.name)
+    experiment = places.experiment(sweep)
     figures = {name: plot.decode("utf-8") for name, plot in page_plots(sweep).items()}
     sections = page_sections(sweep, experiment, judge_sweep(sweep), markdown, list(figures))
     text = weave(sections, read_blocks(markdown))

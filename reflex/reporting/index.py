@@ -48,7 +48,7 @@ def index_sections(places: Places) -> list[Section]:
         rows = [_row(name, manifest) for name, manifest in found]
         body = markdown_table(["experiment", "question", "verdict", "date"], rows, left=4)
     sections = [top, Section("Experiments", body)]
-    if open_ := _without_result(places, {name for name, _ in found}):
+    if open_ := _without_result(places, {manifest["experiment"] for _, manifest in found}):
         sections.append(Section("Asked, without a result of full scope yet", open_))
     return sections
 

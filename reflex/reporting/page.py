@@ -11,7 +11,7 @@ from typing import Any
 from reflex.reporting.agreement import agreement_text
 from reflex.reporting.calibrations import calibration_text, sensitivity_table
 from reflex.reporting.comparisons import Judged, judge_sweep
-from reflex.reporting.experiments import Experiment, read_experiment
+from reflex.reporting.experiments import Experiment
 from reflex.reporting.hand import SIGNATURE, Section, harmless, read_blocks, weave
 from reflex.reporting.index import index_path, write_index
 from reflex.reporting.plots import MOST_CELLS, reliability_svg
@@ -53,7 +53,7 @@ def write_page(sweep: Sweep, places: Places) -> Path:
     blocks = read_blocks(page)
     if sweep.full:
         read_blocks(index_path(places))  # a broken index stops here, not after half the work
-    experiment = read_experiment(places.experiments, sweep.name)
+    experiment = places.experiment(sweep)
     judged = judge_sweep(sweep)
     plots = page_plots(sweep)
     sections = page_sections(sweep, experiment, judged, page, list(plots))

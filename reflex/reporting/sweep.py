@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from reflex.errors import RecordError
+from reflex.reporting.experiments import Experiment, own_suite, read_experiment
 from reflex.tracking.record import Found, RunRecord, find_records
 
 MANIFEST = "sweep.json"
@@ -19,7 +20,8 @@ class Places:
     """Where records are read and pages are written.
 
     `runs` holds one folder per cell; `results` the pages of full scope and, under `records/`, what
-    they were made from; the experiments' own pages are `experiments/` beside `results`.
+    they were made from; the experiments' own pages are `experiments/` beside `results`. `name` is that
+    of a sweep.
     """
 
     runs: Path = Path("runs")
@@ -29,12 +31,17 @@ class Places:
     def experiments(self) -> Path:
         return self.results.resolve().parent / "experiments"
 
-    def records(self, experiment: str) -> Path:
-        """The committed records behind an experiment's page."""
-        return self.results / "records" / experiment
+    def records(self, name: str) -> Path:
+        """The committed records behind a page."""
+        return self.results / "records" / name
+
+    def experiment(self, sweep: Sweep) -> Experiment:
+        """What the sweep's experiment asks; its title names the suite where that is not its own."""
+        found = read_experiment(self.experiments, sweep.experiment or sweep.group)
+        return replace(found, title=f"{found.title} on {sweep.suite}") if sweep.suite else found
 
     def page(self, sweep: Sweep) -> Path:
-        """`results/<experiment>.md` for a sweep of full scope, else under `runs/pages/`."""
+        """`results/<name>.md` for a sweep of full scope, else under `runs/pages/`."""
         if sweep.full:
             return self.results / f"{sweep.name}.md"
         return self.runs / "pages" / f"{sweep.name}.md"
@@ -49,12 +56,21 @@ class Sweep:
     full: bool
     cells: list[Found]
     superseded: list[dict[str, Any]] = field(default_factory=list)
-    """Other sweeps of the same scope, newest first: `{group, cells, finished}`."""
+    """Other sweeps of the same name and scope, newest first: `{group, cells, finished}`."""
+
+    @property
+    def suite(self) -> str | None:
+        """The suite it reads (several with `+`) where that is not its experiment's own."""
+        read = dict.fromkeys(cell.record.axes.get("benchmark") for cell in self.cells)
+        name = "+".join(sorted(suite for suite in read if suite))
+        return name if self.experiment and name not in ("", own_suite(self.experiment)) else None
 
     @property
     def name(self) -> str:
-        """File name of its page."""
-        return self.experiment or self.group
+        """File name of its page: one a suite, so that no verdict replaces that on another suite."""
+        if self.experiment is None:
+            return self.group
+        return f"{self.experiment}-{self.suite}" if self.suite else self.experiment
 
     @property
     def finished(self) -> list[Found]:
@@ -71,17 +87,17 @@ class Sweep:
 
 
 def find_sweeps(places: Places, experiment: str) -> tuple[list[Sweep], list[str]]:
-    """The newest sweep of each scope (partial first, full last) and one line per unusable record."""
-    own = find_records(places.runs, experiment)
-    kept = find_records(places.records(experiment), experiment)
-    sweeps = group_sweeps([*kept.found, *own.found])
-    known = read_manifest(places.records(experiment)).get("superseded", [])
-    newest = []
-    for full in (False, True):
-        same = [sweep for sweep in sweeps if sweep.full is full]
-        if same:
-            newest.append(_with_older(same[-1], same, known if full else []))
-    return newest, [*kept.problems, *own.problems]
+    """The newest sweep of each scope (partial first, full last) and suite (the experiment's own first),
+    and one line per unusable record.
+    """
+    kept = places.records(experiment)
+    folders = [kept, *sorted(kept.parent.glob(f"{experiment}-*")), places.runs]
+    listings = [find_records(folder, experiment) for folder in folders]
+    pages: dict[tuple[bool, str], list[Sweep]] = {}
+    for sweep in group_sweeps(cell for listing in listings for cell in listing.found):
+        pages.setdefault((sweep.full, sweep.name), []).append(sweep)
+    newest = [_with_older(pages[page][-1], pages[page], places) for page in sorted(pages)]
+    return newest, [problem for listing in listings for problem in listing.problems]
 
 
 def group_sweep(places: Places, cells: Sequence[Found]) -> Sweep:
@@ -91,12 +107,11 @@ def group_sweep(places: Places, cells: Sequence[Found]) -> Sweep:
     sweep = group_sweeps(cells)[-1]
     if sweep.experiment is None:
         return sweep
-    folder = places.records(sweep.experiment)
-    others = [*find_records(folder, sweep.experiment).found]
+    others = [*find_records(places.records(sweep.name), sweep.experiment).found]
     others += find_records(places.runs, sweep.experiment).found
-    same = [other for other in group_sweeps(others) if other.full is sweep.full]
-    known = read_manifest(folder).get("superseded", []) if sweep.full else []
-    return _with_older(sweep, same, known)
+    page = (sweep.full, sweep.name)
+    same = [other for other in group_sweeps(others) if (other.full, other.name) == page]
+    return _with_older(sweep, same, places)
 
 
 def group_sweeps(found: Iterable[Found]) -> list[Sweep]:
@@ -173,8 +188,10 @@ def _place(cell: Found) -> tuple[int, str, str, str]:
     return rank, record.started, record.name, record.hash
 
 
-def _with_older(sweep: Sweep, same: Sequence[Sweep], known: Sequence[dict[str, Any]]) -> Sweep:
+def _with_older(sweep: Sweep, same: Sequence[Sweep], places: Places) -> Sweep:
     """`sweep` with the list of those it replaces; the manifest remembers what is no longer there."""
+    manifest = read_manifest(places.records(sweep.name)) if sweep.full else {}
+    known = manifest.get("superseded", [])
     older = {entry["group"]: entry for entry in known if "group" in entry}
     for other in same:
         older[other.group] = {
@@ -184,4 +201,4 @@ def _with_older(sweep: Sweep, same: Sequence[Sweep], known: Sequence[dict[str, A
         }
     older.pop(sweep.group, None)
     listed = sorted(older.values(), key=lambda entry: str(entry["finished"]), reverse=True)
-    return Sweep(sweep.experiment, sweep.group, sweep.full, sweep.cells, listed)
+    return replace(sweep, superseded=listed)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from reflex.errors import ConfigError, RecordError
 from reflex.reporting.comparisons import judge_sweep
-from reflex.reporting.experiments import read_experiment
 from reflex.reporting.page import page_sections
 from reflex.reporting.sweep import Places, Sweep
 from reflex.reporting.words import sweep_word
@@ -70,7 +69,7 @@ def build(sweep: Sweep, places: Places, project: str, entity: str) -> Report:
     wr = _workspaces()
     from wandb_workspaces import expr
 
-    experiment = read_experiment(places.experiments, sweep.name)
+    experiment = places.experiment(sweep)
     sections = page_sections(sweep, experiment, judge_sweep(sweep), places.page(sweep), [])
     blocks: list[Any] = []
     for section in sections:
