@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from reflex.loading import compose
 from reflex.tasks.train_evaluate import curve
+from reflex.tasks.trained_files import trained_files
+from reflex.tracking.offline import offline_runs, read_offline
 from reflex.tracking.record import find_records, read_record
 from tests.cli import run
 
-TINY = (
+TRACKED = (
     *("task=train_evaluate", "mixture=embedded", "readout=pointer", "benchmark=tickets"),
-    *("debug=smoke", "tracker=none"),
+    "debug=smoke",
 )
+TINY = (*TRACKED, "tracker=none")
 
 
 def test_curve_keeps_the_last_run_of_a_step(tmp_path: Path) -> None:
@@ -85,6 +89,63 @@ def test_a_trained_cell_answers_as_it_was_measured(data_root, tmp_runs, monkeypa
     for _, found in rows[rows["item_id"] == row.id].iterrows():
         wanted = list(found["probabilities"])
         assert list(answers[found["question_id"]].probabilities) == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_trained_weights_and_heads_are_in_the_artifacts(
+    data_root, tmp_runs, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setenv("REFLEX_DATA", str(data_root))
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+
+    def sent(*words: str) -> dict[str, list[str]]:
+        """Kind of run → files of its artifact, of the runs that this command made."""
+        before = {*offline_runs(tmp_path)}
+        done = run(*TRACKED, *words)
+        assert done.status == 0, done.err
+        found = {}
+        for path in {*offline_runs(tmp_path)} - before:
+            each = read_offline(path)
+            assert each["state"] == "finished"
+            found[each["job_type"]] = each["artifacts"][f"run-{each['config']['hash'][:12]}"]
+        return found
+
+    adapter = ["adapter/adapter_config.json", "adapter/adapter_model.safetensors"]
+    record = ["predictions.parquet", "record.json"]
+    head = "heads/pointer.safetensors"
+    assert sent("train=lora") == {
+        "train": [*adapter, "heads.safetensors", "training.json"],
+        "train_evaluate": [*adapter, head, *record],
+    }
+    whole = sent("train=full")
+    assert "backbone/model.safetensors" in whole["train"]
+    assert {"backbone/model.safetensors", head, *record} < {*whole["train_evaluate"]}
+    assert sent("train=frozen") == {"train_evaluate": record}
+
+
+def test_only_what_is_here_and_trained_is_sent(tmp_path: Path) -> None:
+    folder = tmp_path / "training"
+    (folder / "adapter").mkdir(parents=True)
+    (folder / "backbone").mkdir()
+    heads, fitted = folder / "heads.safetensors", tmp_path / "calibration.json"
+    heads.touch(), fitted.touch()
+    words = [
+        *(
+            "readout=pointer",
+            f"readout.pointer.weights={heads}",
+            f"backbone.path={folder}/backbone",
+        ),
+        *("calibration=global", f"calibration.path={tmp_path}"),
+    ]
+    sent = {"heads/pointer.safetensors": heads, "calibration.json": fitted}
+    assert trained_files(compose([*words, "backbone.adapter=some/hub-id"])) == sent
+    (folder / "training.json").touch()
+    assert trained_files(compose([*words, f"backbone.adapter={folder}/adapter"])) == {
+        **sent,
+        "adapter": folder / "adapter",
+        "backbone": folder / "backbone",
+    }
+    assert trained_files(compose([])) == {}
 
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_read(tmp_runs) -> None:

@@ -79,7 +79,9 @@ class Evaluate:
 
     def _run(self, cfg: DictConfig, suite: Suite, identity: RunIdentity, folder: Path) -> int:
         from reflex.build import to_object
+        from reflex.remote.remote import remote_model
         from reflex.tasks.fitting import write_files
+        from reflex.tasks.trained_files import trained_files
         from reflex.tracking.environment import git_state, hardware, now_utc, package_versions
         from reflex.tracking.record import RunRecord, other_sweeps, write_record
         from reflex.tracking.wandb_run import wandb_run
@@ -112,7 +114,9 @@ class Evaluate:
                     "wandb": tracker.info,
                 }
             )
-            tracker.log_result(write_record(folder, record, predictions))
+            record = write_record(folder, record, predictions)
+            sent = record.status == "finished" and not remote_model(cfg)
+            tracker.log_result(record, trained_files(cfg) if sent else None)
         if record.status == "failed":
             return 1
         decisions, seconds = record.cost["decisions"], record.wall_s

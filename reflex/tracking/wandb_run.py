@@ -129,9 +129,18 @@ class Tracker:
             self._run.summary.update(summary)
             if frame is not None:
                 self._log_reliability(frame, summary.get("word"))
-            self._log_artifact(record, extra_files or {})
+            self._log_record(record, extra_files or {})
         except Exception as error:
             self._trouble(f"result not sent: {_line(error)}")
+
+    def log_training(self, files: Mapping[str, Path]) -> None:
+        """Send what a training made (name in the artifact → file or folder) as the run's artifact."""
+        if self._run is None:
+            return
+        try:
+            self._log_artifact("trained", {}, files)
+        except Exception as error:
+            self._trouble(f"trained files not sent: {_line(error)}")
 
     def close(self) -> None:
         """Finish the run; where W&B failed after the record was written, the record says so."""
@@ -208,20 +217,28 @@ class Tracker:
         plot = wandb.plot.line(table, "confidence", "accuracy", title=title)
         self._run.log({"reliability": table, "reliability_plot": plot})
 
-    def _log_artifact(self, record: RunRecord, extra_files: Mapping[str, Path]) -> None:
-        import wandb
-
+    def _log_record(self, record: RunRecord, extra_files: Mapping[str, Path]) -> None:
         from reflex.calibration.fitted import FILE
         from reflex.tracking.record import PREDICTIONS, RECORD
 
-        name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"{record.experiment or 'run'}-{record.hash[:12]}")
-        artifact = wandb.Artifact(name, type="run-record", metadata={"hash": record.hash})
-        artifact.add_file(str(self.run_dir / RECORD))
+        names = [RECORD]
         if record.predictions is not None:
-            artifact.add_file(str(self.run_dir / PREDICTIONS))
+            names.append(PREDICTIONS)
             if (self.run_dir / FILE).is_file():  # a run that is served from here needs it
-                artifact.add_file(str(self.run_dir / FILE))
-        for inside, path in extra_files.items():
+                names.append(FILE)
+        self._log_artifact("run-record", {name: self.run_dir / name for name in names}, extra_files)
+
+    def _log_artifact(
+        self, kind: str, files: Mapping[str, Path], referenced: Mapping[str, Path]
+    ) -> None:
+        import wandb
+
+        who = self.identity
+        name = re.sub(r"[^A-Za-z0-9_.-]", "-", f"{who.experiment or 'run'}-{who.hash[:12]}")
+        artifact = wandb.Artifact(name, type=kind, metadata={"hash": who.hash})
+        for inside, path in files.items():
+            artifact.add_file(str(path), name=inside)
+        for inside, path in referenced.items():
             # Weights are large: referenced where they are, not copied to the staging folder.
             if path.is_dir():
                 artifact.add_dir(str(path), name=inside, policy="immutable")
