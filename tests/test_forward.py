@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
@@ -14,10 +18,10 @@ from hypothesis import strategies as st
 from reflex.backbones.backbone import Backbone, load_backbone
 from reflex.backbones.config import BackboneConfig, DeviceConfig
 from reflex.errors import ConfigError, ContextLengthError
-from reflex.forward import calls
+from reflex.forward import calls, side_by_side
 from reflex.forward.config import ForwardConfig
 from reflex.forward.engine import Forward
-from reflex.forward.state_cache import StateCache
+from reflex.forward.state_cache import PrefixState, StateCache
 from reflex.forward.tree import Segment, Tree, fill_rows, join_rows, lay_out, units
 
 FAMILIES = ("llama", "qwen3", "qwen3_5")
@@ -227,6 +231,56 @@ def test_the_prompts_own_words_are_read_once(
     assert sum(read) == len(HEAD) + sum(tree.unique_tokens - len(HEAD) for tree in trees)
 
 
+@pytest.mark.parametrize(
+    ("family", "strategy", "most"),
+    [("llama", "flat", 200), ("llama", "packed", 200), ("qwen3_5", "batched", 800)],
+)
+def test_calls_in_flight_stay_within_the_budget_together(
+    monkeypatch: pytest.MonkeyPatch, family: str, strategy: str, most: int
+) -> None:
+    """Padded tokens of all model calls that run at once, copies of a batched state included; a prefill's
+    budget is `max_tokens` under every strategy."""
+    backbone, lock = tiny(family), threading.Lock()
+    in_flight: list[int] = []
+    seen: list[tuple[int, float]] = []
+    real = calls._call
+
+    def counting(b: Backbone, **kwargs: Any) -> torch.Tensor:
+        rows, width = kwargs["input_ids"].shape
+        positions = kwargs.get("position_ids", torch.zeros(1))
+        prefill = int(positions.min()) == 0
+        if strategy == "batched":
+            width = int(positions.max()) + 1
+        with lock:
+            in_flight.append(rows * width)
+            seen.append((len(in_flight), sum(in_flight) / (200 if prefill else most)))
+        time.sleep(0.002)
+        result = real(b, **kwargs)
+        with lock:
+            in_flight.remove(rows * width)
+        return result
+
+    monkeypatch.setattr(calls, "_call", counting)
+    monkeypatch.setattr(side_by_side, "CPU_CALL_TOKENS", 20)
+    rng = random.Random(8)
+    trees = [random_tree(rng, 130, 1, 0) for _ in range(4)]  # more than a call's share: alone
+    trees += [random_tree(rng, 70, 28, 0), *(random_tree(rng, 38, 1, 0) for _ in range(4))]
+    config = ForwardConfig(strategy=strategy, max_tokens=200, row_tokens=40)
+    before = torch.get_num_threads()
+    try:
+        with torch.inference_mode():
+            torch.set_num_threads(1)
+            wanted = Forward(backbone, config).run(trees).hidden
+            assert max(count for count, _ in seen) == 1
+            torch.set_num_threads(4)
+            found = Forward(backbone, config).run(trees).hidden
+    finally:
+        torch.set_num_threads(before)
+    assert difference(found, wanted) < 1e-4
+    assert max(count for count, _ in seen) > 1
+    assert max(share for _, share in seen) <= 1
+
+
 def test_a_state_longer_than_the_context_is_refused() -> None:
     tree = Tree(tuple([1] * 5000), (Segment((1, 2), -1, (1,)),))
     with pytest.raises(
@@ -269,3 +323,44 @@ def test_state_cache_keeps_to_its_budget() -> None:
     assert cache.nbytes <= cache.max_bytes
     StateCache(1).put("a", states[0])
     assert len(StateCache(0)) == 0
+
+
+def test_state_cache_under_many_threads() -> None:
+    """Neither a value of another key nor a byte too many, whoever puts and gets at once."""
+    cache = StateCache(100)
+    sizes = {
+        f"k{i}": 7 * i for i in range(1, 17)
+    }  # from 7 to 112 bytes: the last two are never kept
+    states = {key: PrefixState(key, size, size) for key, size in sizes.items()}
+    keys = list(sizes)
+    wrong: list[object] = []
+    got = [0] * 6
+
+    def hammer(number: int) -> None:
+        rng = random.Random(number)
+        for _ in range(1500):
+            key = rng.choice(keys)
+            cache.put(key, states[key])
+            other = rng.choice(keys)
+            state = cache.get(other)
+            got[number] += state is not None
+            if state is not None and state is not states[other]:
+                wrong.append((other, state))
+            with cache._lock:
+                held = sum(state.nbytes for state in cache._states.values())
+                if not held == cache.nbytes <= cache.max_bytes:
+                    wrong.append((held, cache.nbytes))
+            if rng.random() < 0.01:
+                cache.clear()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(hammer, range(6)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []
+    assert cache.hits == sum(got) > 0
+    assert cache.hits + cache.misses == 6 * 1500
+    assert "k16" not in cache

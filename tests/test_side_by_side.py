@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 
-from reflex.forward.side_by_side import call_tokens, run_calls
+from reflex.forward.side_by_side import beside_tokens, call_tokens, divided, run_calls
 
 CPU = torch.device("cpu")
 
@@ -39,6 +39,25 @@ def test_full_rounds_get_one_core_a_call_and_the_rest_all_of_them():
     assert [name == main for *_, name in found] == [False] * 4 + [True]
     assert all(inference and not grad for _, grad, inference, _ in found)
     assert torch.get_num_threads() == 2
+
+
+def test_calls_that_are_too_large_get_all_cores_and_keep_their_place():
+    torch.set_num_threads(2)
+    calls = [lambda i=i: (i, torch.get_num_threads()) for i in range(6)]
+    assert run_calls(calls, CPU, alone={1, 4}) == [(0, 1), (1, 2), (2, 1), (3, 1), (4, 2), (5, 1)]
+    assert run_calls(calls, CPU, alone={0, 1, 2, 3, 4}) == [(i, 2) for i in range(6)]
+
+
+def test_calls_side_by_side_share_the_budget():
+    shares = {(1, 4096): 4096, (2, 4096): 2048, (16, 4096): 512, (2, 300): 300}
+    for (threads, most), tokens in shares.items():
+        torch.set_num_threads(threads)
+        assert beside_tokens(most) == tokens
+    torch.set_num_threads(2)
+    rows = [100] * 30
+    assert [len(group) for group in divided(rows, int, 3000)] == [30]  # one call: nothing beside it
+    assert [len(group) for group in divided(rows, int, 2000)] == [10, 10, 10]
+    assert [len(group) for group in divided([1100, *rows], int, 2000)] == [1, 20, 10]
 
 
 def test_results_are_in_the_order_of_the_calls():
@@ -97,8 +116,9 @@ def test_the_numbers_are_the_same_every_time():
         (2, [100] * 24, 400),  # three rounds of two calls: four rows each
         (2, [150] * 55, 600),
         (4, [100] * 41, 400),
-        (2, [3000] * 3, 3000),
-        (2, [5000] * 3, 4096),
+        (2, [3000] * 3, 2048),  # no row fits the half of a call that runs beside another
+        (2, [5000] * 3, 2048),
+        (16, [300] * 99, 512),  # sixteen cores: 512 each, where the budget would give 256
         (1, [100] * 50, 4096),
         (2, [], 4096),
     ],

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain
+from typing import TypeVar
 
 import torch
 
@@ -13,7 +14,7 @@ from reflex.backbones.backbone import Backbone
 from reflex.forward import calls
 from reflex.forward.config import ForwardConfig
 from reflex.forward.groups import by_sum, by_tokens, similar
-from reflex.forward.side_by_side import call_tokens, run_calls
+from reflex.forward.side_by_side import beside_tokens, call_tokens, divided, run_calls
 from reflex.forward.state_cache import HeadStates, PrefixState, StateCache
 from reflex.forward.tree import (
     Row,
@@ -25,6 +26,8 @@ from reflex.forward.tree import (
     unit_tokens,
     units,
 )
+
+Item = TypeVar("Item")
 
 Span = tuple[int, int]
 """(position in its row, flat read index) of one hidden state to keep."""
@@ -69,17 +72,8 @@ class Strategies:
             start = 0 if head is None else head.length
             rows = [row for index in indices for row in self._leaf_rows(index, start)]
             rows.sort(key=lambda row: -len(row[0]))
-            self._run(
-                (
-                    partial(calls.run_rows, self.backbone, sequences)
-                    if head is None
-                    else partial(calls.continue_batched, self.backbone, sequences, head),
-                    reads,
-                )
-                for sequences, reads in map(
-                    _parts, by_tokens(rows, _length, self._budget(map(_length, rows)))
-                )
-            )
+            groups = by_tokens(rows, _length, self._budget(map(_length, rows)))
+            self._run(groups, _length, partial(self._leaf_job, head))
 
     def batched(self, chosen: Sequence[int]) -> None:
         """The prefix once; then one leaf a row over copies of its state."""
@@ -91,13 +85,9 @@ class Strategies:
             leaves = (row for i in indices for row in self._leaf_rows(i, state.length))
             rows = sorted(leaves, key=lambda row: -len(row[0]))
             # Each row carries a copy of the state, so the state's length counts towards the budget.
-            size = partial(_row_tokens, extra=state.length)
-            self._run(
-                (partial(calls.continue_batched, self.backbone, sequences, state), reads)
-                for sequences, reads in map(
-                    _parts, by_tokens(rows, size, 4 * self.config.max_tokens)
-                )
-            )
+            size, most = partial(_row_tokens, extra=state.length), 4 * self.config.max_tokens
+            cut = divided if self.side_by_side else by_tokens
+            self._run(cut(rows, size, most), size, partial(self._leaf_job, state), most)
 
     def packed(self, chosen: Sequence[int]) -> None:
         """Prefixes once; then rows of packed branches, several trees to a call, under a block mask."""
@@ -108,18 +98,7 @@ class Strategies:
             rows = [row for index in wave for row in self._packed_rows(index)]
             rows.sort(key=lambda row: (-len(row.ids), -states[row.tree].length))
             groups = self._by_mask(rows, lambda row: states[row.tree].length)  # noqa: B023
-            self._run(
-                (
-                    partial(
-                        calls.continue_packed,
-                        self.backbone,
-                        group,
-                        [states[row.tree] for row in group],
-                    ),
-                    [row.reads for row in group],
-                )
-                for group in groups
-            )
+            self._run(groups, _row_length, partial(self._packed_job, states))
 
     def tree_rows(self, chosen: Sequence[int]) -> None:
         """Prefix and branches under one block mask, no cache: the strategy gradients flow through.
@@ -140,11 +119,8 @@ class Strategies:
             for group in fill_rows(alike, self.config.tree_row_tokens, len(head))
         ]
         rows.sort(key=lambda row: -len(row.ids))
-        for near in similar(rows, lambda row: len(row.ids)):
-            self._run(
-                (partial(calls.run_tree_rows, self.backbone, group), [row.reads for row in group])
-                for group in self._by_mask(near, lambda row: 0)
-            )
+        for near in similar(rows, _row_length):
+            self._run(self._by_mask(near, lambda row: 0), _row_length, self._tree_job)
 
     # -- pieces of a strategy ------------------------------------------------------------------
 
@@ -213,7 +189,8 @@ class Strategies:
                 partial(calls.prefill, self.backbone, [prefix(index) for index in group], head)
                 for group in groups
             ]
-            found = run_calls(prefills, self.backbone.device)
+            alone = self._alone(len(group) * len(prefix(group[0])) for group in groups)
+            found = run_calls(prefills, self.backbone.device, alone=alone)
             for index, state in zip(chain(*groups), chain(*found), strict=True):
                 key = self.trees[index].prefix_key
                 states[key] = state
@@ -225,6 +202,11 @@ class Strategies:
         if not self.side_by_side:
             return self.config.max_tokens
         return call_tokens([*lengths], self.config.max_tokens)
+
+    def _alone(self, sizes: Iterable[int], most: int | None = None) -> set[int]:
+        """Calls of more than their share of the padded tokens in flight: `most`, or `max_tokens`."""
+        share = beside_tokens(most or self.config.max_tokens)
+        return {index for index, size in enumerate(sizes) if size > share}
 
     def _by_mask(
         self, rows: Sequence[Row], prefix_length: Callable[[Row], int]
@@ -246,13 +228,39 @@ class Strategies:
 
     # -- results -------------------------------------------------------------------------------
 
-    def _run(self, jobs: Iterable[Job]) -> None:
-        """Run model calls that do not need each other and keep the hidden states that are read."""
-        wanted = [job for job in jobs if any(job[1])]
+    def _run(
+        self,
+        groups: Iterable[Sequence[Item]],
+        tokens: Callable[[Item], int],
+        job: Callable[[Sequence[Item]], Job],
+        most: int | None = None,
+    ) -> None:
+        """Run a model call for each group (longest item first); keep the hidden states that are read."""
+        wanted = [
+            (group, call, reads) for group in groups for call, reads in [job(group)] if any(reads)
+        ]
         self._found += run_calls(
-            [partial(_read, *job) for job in wanted], self.backbone.device, self.heads is None
+            [partial(_read, call, reads) for _, call, reads in wanted],
+            self.backbone.device,
+            self.heads is None,
+            self._alone((len(group) * tokens(group[0]) for group, _, _ in wanted), most),
         )
-        self._where += [flat for _, reads in wanted for spans in reads for _, flat in spans]
+        self._where += [flat for _, _, reads in wanted for spans in reads for _, flat in spans]
+
+    def _leaf_job(self, state: PrefixState | None, group: Sequence[LeafRow]) -> Job:
+        sequences, reads = [ids for ids, _ in group], [spans for _, spans in group]
+        if state is None:
+            return partial(calls.run_rows, self.backbone, sequences), reads
+        return partial(calls.continue_batched, self.backbone, sequences, state), reads
+
+    def _packed_job(self, states: Mapping[int, PrefixState], group: Sequence[Row]) -> Job:
+        own = [states[row.tree] for row in group]
+        return partial(calls.continue_packed, self.backbone, group, own), [
+            row.reads for row in group
+        ]
+
+    def _tree_job(self, group: Sequence[Row]) -> Job:
+        return partial(calls.run_tree_rows, self.backbone, group), [row.reads for row in group]
 
     def collect(self) -> list[torch.Tensor]:
         if not self._found:
@@ -271,13 +279,13 @@ def _read(call: Callable[[], torch.Tensor], reads: Sequence[Sequence[Span]]) -> 
     return call()[rows, [position for spans in reads for position, _ in spans]]
 
 
-def _parts(group: Sequence[LeafRow]) -> tuple[list[tuple[int, ...]], list[tuple[Span, ...]]]:
-    return [ids for ids, _ in group], [reads for _, reads in group]
-
-
 def _length(row: LeafRow) -> int:
     return len(row[0])
 
 
 def _row_tokens(row: LeafRow, extra: int) -> int:
     return len(row[0]) + extra
+
+
+def _row_length(row: Row) -> int:
+    return len(row.ids)
