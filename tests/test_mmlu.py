@@ -112,7 +112,10 @@ def test_a_repeated_option_is_numbered_and_the_gold_stays_in_its_place() -> None
         ({"label": 4}, r"test\.jsonl:2: label 4 must be the number of a choice, 0 to 3"),
         ({"label": "B"}, r"test\.jsonl:2: label 'B' must be the number of a choice"),
         ({"choices": "ABCD"}, r"test\.jsonl:2: choices must be a list of at least two texts"),
-        ({"id": "mmlu-test-astronomy-0"}, r"'mmlu-test-astronomy-0' is used more than once"),
+        (
+            {"id": "mmlu-test-astronomy-0"},
+            r"test\.jsonl:2: id 'mmlu-test-astronomy-0' was already used in .*test\.jsonl:1; make it",
+        ),
     ],
 )
 def test_a_bad_row_is_named(root: Path, changes: dict[str, Any], message: str) -> None:

@@ -79,11 +79,20 @@ class MMLU:
         """Raises DataError naming file and row, or what to set when there is no file."""
         path, where, objects = self._source()
         seen: Counter[str] = Counter()
+        places: dict[str, str] = {}
         rows = []
         for place, raw in objects:
-            rows.append(to_row(place, raw, seen[str(raw.get("subject"))]))
-            seen[rows[-1].family] += 1
-        _check_unique(rows, where)
+            row = to_row(place, raw, seen[str(raw.get("subject"))])
+            if row.id in places:
+                first = places[row.id]
+                raise DataError(
+                    f"{place}: id {row.id!r} was already used in {first}; make it unique"
+                )
+            places[row.id] = place
+            seen[row.family] += 1
+            rows.append(row)
+        if not rows:
+            raise DataError(f"{where}: no items; fetch the file again")
         order = list(range(len(rows)))
         random.Random(self.seed).shuffle(order)
         drawn = [rows[index] for index in sorted(order[: self.n])]
@@ -183,14 +192,6 @@ def option_names(choices: list[str]) -> list[str]:
             name = f"{text} ({count})"
         names.append(name)
     return names
-
-
-def _check_unique(rows: list[Row], where: str) -> None:
-    repeated = [key for key, count in Counter(row.id for row in rows).items() if count > 1]
-    if repeated:
-        raise DataError(f"{where}: id {repeated[0]!r} is used more than once; make it unique")
-    if not rows:
-        raise DataError(f"{where}: no items; fetch the file again")
 
 
 def _baseline(rows: list[Row]) -> dict[str, Any]:
