@@ -61,6 +61,24 @@ def test_compare_prints_a_table_and_one_sentence(tmp_runs: Path, capsys) -> None
     assert "orders=aaaa is worse than orders=bbbb: accuracy -" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("other", ["bbbb", "aaaa"])  # names that differ, and that do not
+def test_compare_says_the_word_beside_its_figures(tmp_runs: Path, capsys, other: str) -> None:
+    for name, word in (("aaaa", "exact"), ("bbbb", "stand-in")):
+        facts = {"sources": {"ratings": {"word": word, "n": 40, "n_pinned": 300}}}
+        data = {"suite": "s1bench", "facts": facts}
+        shown = f"orders={other if name == 'bbbb' else name}"
+        rows = fake_predictions(10)
+        found = fake_record(name, rows, hash=name * 4, data=data, name=shown)
+        write_record(tmp_runs / name, found, rows)
+    assert run("task=compare", "a=aaaa", "b=bbbb") == 0
+    lines = capsys.readouterr().out.splitlines()
+    shared = other == "aaaa"
+    a = f"orders=aaaa{' (aaaaaaaa)' * shared} (exact, 40 of 300)"
+    b = f"orders={other}{' (bbbbbbbb)' * shared} (stand-in, 40 of 300)"
+    assert lines[:2] == [f"a = {a}", f"b = {b}"]
+    assert lines[-1].startswith(f"Cannot tell whether {b} differs from {a}")
+
+
 def test_compare_joins_what_both_have_and_says_what_it_left_out(tmp_runs: Path, capsys) -> None:
     record(tmp_runs, "aaaa", fake_predictions(60))
     record(tmp_runs, "bbbb", fake_predictions(40))

@@ -20,6 +20,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A sweep of two cells on a tiny random backbone."""
     folder = tmp_path_factory.mktemp("notebooks")
     tasks = cli.write_tasks(folder / "tasks.jsonl", rows=24, state="item {i} was fine")
+    rows = [json.loads(line) for line in tasks.read_text().splitlines()]
+    words = {"word": "stand-in", "of": 300}
+    tasks.write_text("".join(json.dumps(row | words) + "\n" for row in rows))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REFLEX_RUNS", str(folder / "runs"))
         ended = cli.run(
@@ -58,7 +61,7 @@ def test_it_runs_from_top_to_bottom(path: Path, runs: Path) -> None:
     assert text.count("image/png") == {"compare_runs": 1, "calibration_tour": 2}[path.stem]
     if path.stem == "compare_runs":
         assert "whether orders=two differs" in text or "than orders=one" in text
-        assert "orders=two" in text
+        assert "orders=two (stand-in, 24 of 300)" in text
     else:
         assert "a calibrated model would show" in text
         assert "ECE-15" in text

@@ -22,11 +22,13 @@ from reflex.benchmarks.mmlu import MMLU
 from reflex.benchmarks.s1bench import S1Bench
 from reflex.benchmarks.task_file import TaskFile, read_tasks
 from reflex.benchmarks.tickets import Tickets, cannot_detect, half_width
+from reflex.benchmarks.words import combined, sources_of, word_of
 from reflex.config import register
 from reflex.contract import Noul
 from reflex.data import Row, items_sha256, rows_sha256
 from reflex.errors import ConfigError, DataError
 from reflex.tasks.export import Export
+from tests.test_human_ratings import asset  # noqa: F401  (a fixture)
 
 NAMES = ["mmlu", "s1bench", "s1bench_fast", "mmlu_s1bench", "external", "tickets", "task_file"]
 
@@ -336,26 +338,113 @@ def _exported(benchmark: dict[str, Any], path: Path) -> Suite:
     return TaskFile(path=str(path)).load()
 
 
+HERE = "reflex.benchmarks"
+RATINGS = {"_target_": f"{HERE}.human_ratings.HumanRatings", "per_family": 3}
+EXPORTED: dict[str, dict[str, Any]] = {
+    "tickets": {"_target_": f"{HERE}.tickets.Tickets"},
+    "mmlu": {"_target_": f"{HERE}.mmlu.MMLU", "limit": 60},
+    "s1bench": {"_target_": f"{HERE}.s1bench.S1Bench", "limit": 10},
+    "human_ratings": RATINGS,
+    "external": {"_target_": f"{HERE}.external.External", "limit": 4},
+    "held_out": {
+        "_target_": f"{HERE}.held_out.HeldOut",
+        "sources": ["mrpc"],
+        "per_source": 6,
+        "opposites": True,
+    },
+    "combined": {
+        "_target_": f"{HERE}.combined.Combined",
+        "parts": {"ratings": RATINGS, "tickets": {"_target_": f"{HERE}.tickets.Tickets"}},
+        "limit": 5,
+    },
+}
+
+
+@pytest.mark.parametrize("name", EXPORTED)
 def test_an_exported_suite_reads_back_equal(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "external":
+        request.getfixturevalue("root")
+    elif name in ("human_ratings", "combined"):
+        ratings = request.getfixturevalue("asset")
+        monkeypatch.setattr("reflex.benchmarks.human_ratings.HUMAN_RATINGS", ratings)
+    elif name != "tickets":
+        monkeypatch.setenv("REFLEX_DATA", str(request.getfixturevalue("data_root")))
+    path, again = tmp_path / f"{name}.jsonl", tmp_path / "again.jsonl"
+    there, back = instantiate(EXPORTED[name]).load(), _exported(EXPORTED[name], path)
+    assert {row.id: row for row in back.rows} == {row.id: row for row in there.rows}
+    assert rows_sha256(back.rows) == rows_sha256(there.rows)
+    assert items_sha256(back.rows) == items_sha256(there.rows)
+    shares = {
+        share for row in back.rows for label in row.labels.values() for share in label.values()
+    }
+    assert (shares <= {0.0, 1.0}) is (name not in ("human_ratings", "combined"))  # soft labels
+    _exported({"_target_": f"{HERE}.task_file.TaskFile", "path": str(path)}, again)
+    assert again.read_bytes() == path.read_bytes()
+    # The word goes along: figures over the file are no surer than figures over the suite.
+    read = {row.source for row in there.rows}
+    words, expected = (
+        {
+            source: word_of(facts)
+            for source, facts in sources_of(suite.facts).items()
+            if source in read and "word" in facts
+        }
+        for suite in (back, there)
+    )
+    assert words == expected
+    assert combined(sources_of(back.facts).values()) == combined(sources_of(there.facts).values())
+    assert "macro" not in back.facts
+
+
+def test_the_words_of_an_exported_s1bench(
     tmp_path: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setenv("REFLEX_DATA", str(data_root))
-    targets: dict[str, Any] = {
-        "tickets.Tickets": Tickets(),
-        "mmlu.MMLU": MMLU(limit=60),
-        "s1bench.S1Bench": S1Bench(limit=10),
-    }
-    for target, benchmark in targets.items():
-        config = {"_target_": f"reflex.benchmarks.{target}", "limit": benchmark.limit}
-        path = tmp_path / f"{target}.jsonl"
-        back, there = _exported(config, path).rows, benchmark.load().rows
-        assert {row.id: row for row in back} == {row.id: row for row in there}
-        assert rows_sha256(back) == rows_sha256(there)
-        assert items_sha256(back) == items_sha256(there)
-        assert f"{len(there)} rows of" in capsys.readouterr().out
-        again = tmp_path / "again.jsonl"
-        _exported({"_target_": "reflex.benchmarks.task_file.TaskFile", "path": str(path)}, again)
-        assert again.read_bytes() == path.read_bytes()
+    path = tmp_path / "s1.jsonl"
+    config = {**EXPORTED["s1bench"], "subsets": ["boolq", "paws"]}
+    sources = _exported(config, path).facts["sources"]
+    assert "20 rows of s1bench" in capsys.readouterr().out
+    assert word_of(sources["boolq"]) == "exact, 10 of 300"
+    assert sources["paws"]["word"] == "stand-in"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"word": "exactly", "of": 9},
+            "word 'exactly' must be one of exact, rebuilt, stand-in, or",
+        ),
+        (
+            {"word": "missing", "of": 9},
+            "word 'missing' must be one of exact, rebuilt, stand-in, or",
+        ),
+        ({"word": "exact", "of": 0}, "of 0 beside word must be the number of items"),
+        ({"word": "exact", "of": True}, "of True beside word must be the number of items"),
+    ],
+)
+def test_a_word_that_says_nothing(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = _lines(tmp_path / "rows.jsonl", [ROW, {**ROW, **change}])
+    with pytest.raises(DataError, match=re.escape(f"{path}:2: {message}")):
+        TaskFile(path=str(path)).load()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["exact", "exact"], "exact, 2 of 9"),
+        (["rebuilt", "exact"], "rebuilt, 2 of 9"),
+        (["exact", None], "stand-in, 2 of 9"),  # a row was added
+        ([None, None], None),
+    ],
+)
+def test_the_word_of_a_files_source(
+    tmp_path: Path, words: list[str | None], said: str | None
+) -> None:
+    rows = [{**ROW, **({"word": word, "of": 9} if word else {})} for word in words]
+    suite = TaskFile(path=str(_lines(tmp_path / "mine.jsonl", rows))).load()
+    assert word_of(suite.facts["sources"]["mine"]) == said
 
 
 def test_export_needs_a_path() -> None:

@@ -6,7 +6,8 @@ JSON Lines, one row a line, or one JSON array of rows:
 
 `id` (default: `<file>/<number>`), `source`, `family`, `split` and `group` may be given. One JSON object
 with `questions` for all rows and `items` (rows without `questions`) works too. Labels are hard or soft,
-as in `reflex.data.rows`. `task=export` writes this format.
+as in `reflex.data.rows`. `task=export` writes this format; its rows of a benchmark carry `word` and `of`: how sure
+it is that they are the benchmark's own (`exact`, `rebuilt`, `stand-in`), and of how many items that is said.
 """
 
 from __future__ import annotations
@@ -20,9 +21,14 @@ from typing import Any
 
 from reflex.assets import sha256_of
 from reflex.benchmarks.base import Suite, check_count, limited, majority
+from reflex.benchmarks.s1.selection import WORDS, weakest
+from reflex.benchmarks.words import ABSENT
 from reflex.data.jsonl import json_lines
 from reflex.data.rows import Row
 from reflex.errors import ConfigError, DataError
+
+Word = tuple[str, int | None]
+"""How sure it is that a row is its benchmark's own, and of how many items that is said, if it is."""
 
 EXAMPLE = (
     '{"state": "…", "questions": {"q": {"type": "noul", "instructions": "…"}}, '
@@ -53,7 +59,8 @@ class TaskFile:
         if not self.path:
             raise ConfigError("benchmark.path is not set; give benchmark.path=FILE (JSON or JSONL)")
         path = Path(self.path).expanduser()
-        rows = read_tasks(path)
+        read = _rows(path)
+        rows = [row for row, _ in read]
         if self.split is not None:
             splits = sorted({row.split for row in rows})
             rows = [row for row in rows if row.split == self.split]
@@ -72,7 +79,12 @@ class TaskFile:
                 "data_sha256": sha256_of(path),
                 "file": path.name,
                 "sources": {
-                    source: {"n": len(members), "splits": _splits(members), **majority(members)}
+                    source: {
+                        **_word([word for row, word in read if row.source == source]),
+                        "n": len(members),
+                        "splits": _splits(members),
+                        **majority(members),
+                    }
                     for source, members in by_source.items()
                 },
                 **({"question_pairs": list(self.question_pairs)} if self.question_pairs else {}),
@@ -88,12 +100,40 @@ def _splits(rows: list[Row]) -> dict[str, int]:
 
 def read_tasks(path: Path) -> list[Row]:
     """All rows of the file. Raises DataError `file:line: what is wrong; the fix`."""
-    rows: list[Row] = []
+    return [row for row, _ in _rows(path)]
+
+
+def _word(words: list[Word | None]) -> dict[str, Any]:
+    """The facts of a source by the words of its rows: the weakest; rows without one are a stand-in."""
+    given = [word for word in words if word is not None]
+    if not given:
+        return {}
+    word = weakest(word for word, _ in given) if len(given) == len(words) else "stand-in"
+    counts = [of for _, of in given if of is not None]
+    return {"word": word} | ({"n_pinned": max(counts)} if counts else {})
+
+
+def _pop_word(raw: dict[str, Any]) -> Word | None:
+    """Take `word` and `of` out of a decoded row. Raises DataError without file or line."""
+    if "word" not in raw:
+        return None
+    word, of = raw.pop("word"), raw.pop("of", None)
+    known = [each for each in WORDS if each not in ABSENT]
+    if word not in known:
+        raise DataError(f"word {word!r} must be one of {', '.join(known)}, or be left out")
+    if of is not None and (not isinstance(of, int) or isinstance(of, bool) or of < 1):
+        raise DataError(f"of {of!r} beside word must be the number of items the word speaks of")
+    return word, of
+
+
+def _rows(path: Path) -> list[tuple[Row, Word | None]]:
+    rows: list[tuple[Row, Word | None]] = []
     places: dict[str, int] = {}
     for count, (line, raw) in enumerate(_objects(path), 1):
         if not isinstance(raw, dict):
             raise DataError(f"{path}:{line}: a row must be a JSON object like {EXAMPLE}")
         try:
+            word = _pop_word(raw)
             row = Row.from_json({"id": f"{path.stem}/{count}", **raw})
         except DataError as error:
             raise DataError(f"{path}:{line}: {error}") from None
@@ -105,7 +145,8 @@ def read_tasks(path: Path) -> list[Row]:
         places[row.id] = line
         source = row.source or path.stem
         family = row.family or source
-        rows.append(replace(row, source=source, family=family, split=row.split or "report"))
+        row = replace(row, source=source, family=family, split=row.split or "report")
+        rows.append((row, word))
     if not rows:
         raise DataError(f"{path}: the file holds no rows; write one a line: {EXAMPLE}")
     return rows

@@ -28,9 +28,13 @@ def word_of(source: Mapping[str, Any]) -> str | None:
     word = source.get("word")
     if word is None or word in ABSENT:
         return word
-    n, whole = source.get("n"), source.get("n_pinned") or source.get("n_asked")
-    whole = whole or source.get("n_available")
+    n, whole = source.get("n"), whole_of(source)
     return f"{word}, {n} of {whole}" if n and whole and n < whole else str(word)
+
+
+def whole_of(source: Mapping[str, Any]) -> int | None:
+    """How many items the source's word speaks of."""
+    return source.get("n_pinned") or source.get("n_asked") or source.get("n_available")
 
 
 def combined(sources: Iterable[Mapping[str, Any]]) -> str | None:

@@ -61,11 +61,15 @@ class Compare:
 
 
 def _names(records: list[Any]) -> list[str]:
-    """Each run's own name where they differ, else the beginning of its hash."""
-    names = [record.name for record in records]
-    if len(set(names)) == len(names):
-        return names
-    return [f"{record.name} ({record.hash[:8]})" for record in records]
+    """Each run's name, with the beginning of its hash where runs share one, and the word of its figures."""
+    from reflex.reporting.words import cell_word
+
+    shared = len({record.name for record in records}) < len(records)
+    names = []
+    for record in records:
+        marks = [record.hash[:8]] * shared + [cell_word(record)]
+        names.append(record.name + "".join(f" ({mark})" for mark in marks if mark))
+    return names
 
 
 def told(comparisons: list[Comparison]) -> Iterator[str]:

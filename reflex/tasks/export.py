@@ -1,13 +1,20 @@
-"""`task=export task.path=FILE`: writes the suite as a task file, which `benchmark=task_file` reads back."""
+"""`task=export task.path=FILE`: writes the suite as a task file, which `benchmark=task_file` reads back.
+
+Rows of a source with a word carry it, so that figures over the file have the word beside them too.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
 from reflex.errors import ConfigError
+
+if TYPE_CHECKING:
+    from reflex.benchmarks.base import Suite
 
 
 @dataclass
@@ -22,12 +29,26 @@ class Export:
         """Prints the path and the number of rows. Raises ConfigError without a path, DataError."""
         from hydra.utils import instantiate
 
-        from reflex.data.rows import rows_sha256, write_jsonl
+        from reflex.data.jsonl import write_lines
+        from reflex.data.rows import rows_sha256
 
         if not self.path:
             raise ConfigError("task.path is not set; give task.path=FILE.jsonl")
         path = Path(self.path).expanduser()
         suite = instantiate(cfg.benchmark).load()
-        write_jsonl(path, suite.rows)
+        words = _words(suite)
+        write_lines(path, (row.to_json() | words.get(row.source, {}) for row in suite.rows))
         print(f"{path}: {len(suite.rows)} rows of {suite.name}, sha256 {rows_sha256(suite.rows)}")
         return 0
+
+
+def _words(suite: Suite) -> dict[str, dict[str, str | int]]:
+    """Source → the fields `word` and `of` of its rows, for sources that have a word."""
+    from reflex.benchmarks.words import sources_of, whole_of
+
+    found = {}
+    for name, facts in sources_of(suite.facts).items():
+        if "word" in facts:
+            whole = whole_of(facts)
+            found[name] = {"word": facts["word"]} | ({"of": whole} if whole else {})
+    return found
