@@ -264,7 +264,7 @@ def test_calls_in_flight_stay_within_the_budget_together(
     monkeypatch.setattr(side_by_side, "CPU_CALL_TOKENS", 20)
     rng = random.Random(8)
     trees = [random_tree(rng, 130, 1, 0) for _ in range(4)]  # more than a call's share: alone
-    trees += [random_tree(rng, 70, 28, 0), *(random_tree(rng, 38, 1, 0) for _ in range(4))]
+    trees += [random_tree(rng, 70, 34, 0), *(random_tree(rng, 38, 1, 0) for _ in range(4))]
     config = ForwardConfig(strategy=strategy, max_tokens=200, row_tokens=40)
     before = torch.get_num_threads()
     try:
