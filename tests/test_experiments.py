@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,18 @@ def composed_text(name: str) -> str:
     return (REPO / f"conf/experiment/{name}.yaml").read_text()
 
 
+@contextmanager
+def answering(name: str) -> Iterator[str]:
+    """Address of a server for the experiment that asks one, else nothing."""
+    if "remote" not in composed_text(name):
+        yield ""
+        return
+    from tests.serving import ServerProcess
+
+    with ServerProcess("backbone=tiny_llama", "prompt=short") as server:
+        yield server.url
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_runs_to_a_page(
@@ -124,7 +138,9 @@ def test_every_experiment_runs_to_a_page(
     monkeypatch.setenv("REFLEX_DATA", str(data_root))
     arguments = [f"experiment={name}", "debug=smoke", "tracker=none"]
     monkeypatch.setattr(sys, "argv", ["reflex.run", *arguments])
-    assert main() == 0, capfd.readouterr().err
+    with answering(name) as url:
+        monkeypatch.setenv("REFLEX_URL", url)
+        assert main() == 0, capfd.readouterr().err
     last = capfd.readouterr().out.strip().splitlines()[-1]
     page = Path(last.removeprefix("page: "))
     assert last.startswith("page: ")

@@ -10,6 +10,9 @@ from omegaconf import DictConfig
 
 from reflex.errors import ConfigError
 
+OF_THE_SERVER = ("backbone", "device", "prompt", "readout", "orders", "calibration", "forward")
+"""Groups that shape an answer here and say nothing about a server's."""
+
 
 @dataclass
 class RemoteModel:

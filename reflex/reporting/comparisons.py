@@ -7,6 +7,7 @@ from typing import Any
 
 from reflex.errors import ReflexError
 from reflex.metrics import Comparison, check_block, compare, verdict
+from reflex.remote.remote import OF_THE_SERVER
 from reflex.reporting.sweep import Sweep, verdict_block
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found, RunRecord
@@ -107,7 +108,9 @@ def _pairs(name: str) -> dict[str, str]:
 
 def _setting(record: RunRecord, name: str) -> str:
     """What two cells must share to be compared: every axis outside the rule's names, and the seed."""
-    named = _pairs(name)
+    named = set(_pairs(name))
+    if "model" in named:  # what a server is made of belongs to which model answers
+        named |= set(OF_THE_SERVER)
     rest = {key: value for key, value in record.axes.items() if key not in named}
     return "\n".join([*(f"{key}={rest[key]}" for key in sorted(rest)), f"seed={record.seed}"])
 

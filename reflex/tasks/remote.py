@@ -22,7 +22,7 @@ from reflex.remote import health
 from reflex.remote.answers import decisions_of
 from reflex.remote.client import Asked, RemoteDecider
 from reflex.remote.kept import ANSWERS, Kept
-from reflex.remote.remote import RemoteModel, remote_model
+from reflex.remote.remote import OF_THE_SERVER, RemoteModel, remote_model
 from reflex.tasks.identity import Sweep, given_keys, key_of, run_identity
 from reflex.tasks.numbers import data_facts, measured
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from reflex.tracking.record import RunIdentity
 
 log = logging.getLogger(__name__)
-
-OF_THE_SERVER = ("backbone", "device", "prompt", "readout", "orders", "calibration", "forward")
-"""Groups that shape an answer here and say nothing about a server's."""
 
 CLAIMS = ("backbone", "prompt", "readout", "orders", "calibration")
 """Those of them that a command may claim of the server, which then has to confirm it."""
