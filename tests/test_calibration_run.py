@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
@@ -17,9 +19,12 @@ from reflex.build import build_backbone, build_decider, build_uncalibrated
 from reflex.calibration import fitted
 from reflex.contract import Choice, Request, parse_question
 from reflex.data.rows import Row
+from reflex.decider import Decider
 from reflex.errors import CalibrationError, ContaminationError
 from reflex.evaluation.suite import run_suite
 from reflex.loading import compose
+from reflex.prompts.prompt import Branch
+from reflex.readouts.label_tokens import Readout
 from reflex.tasks.fitting import (
     FIT_PREDICTIONS,
     Raw,
@@ -130,9 +135,24 @@ def test_a_fit_needs_both_kinds_of_rows_and_clean_ones() -> None:
         build_decider(cfg, backbone())
 
 
+PLACES = (2.0, 0.0, -2.0)
+WORTH = {"good": 0.6, "bad": 0.0, "fine": -0.6, "true": 0.3, "false": 0.0}
+
+
 @pytest.mark.parametrize("name", ["position_prior", "position_prior_content_free"])
-def test_a_prior_does_not_bring_order_dependence_back(tmp_path: Path, name: str) -> None:
-    """Three options declared in each of their six orders, read in one order."""
+def test_a_planted_place_effect_is_taken_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Three options declared in each of their six orders, read in one order, by a model that prefers what is
+    listed first to what is right."""
+
+    def scores(self: Readout, branches: Sequence[Branch], hidden: object) -> list[torch.Tensor]:
+        return [
+            torch.tensor([PLACES[i] + WORTH[key] for i, key in enumerate(branch.keys)])
+            for branch in branches
+        ]
+
+    monkeypatch.setattr(Readout, "scores", scores)
     cfg = config(f"calibration={name}", "orders.permutations=6")
     write_files(tmp_path, settled(cfg, rows(fit=25, report=1)).files)
     one = (
@@ -144,8 +164,9 @@ def test_a_prior_does_not_bring_order_dependence_back(tmp_path: Path, name: str)
     corrected = build_decider(config(*one), backbone())
     raw = build_uncalibrated(config("orders=one"), backbone())
 
-    def flips(decider) -> int:
-        changed = 0
+    def answers(decider: Decider) -> list[set[str]]:
+        """Of each item, the answers over all declared orders."""
+        found = []
         for item in rows(fit=0, report=12):
             tops = set()
             for order in itertools.permutations(NAMES):
@@ -153,17 +174,16 @@ def test_a_prior_does_not_bring_order_dependence_back(tmp_path: Path, name: str)
                 decided = decider.decide([Request(state=item.state, questions={"how": question})])
                 answer = decided[0]["how"]
                 tops.add(answer.keys[int(np.argmax(answer.probabilities))])
-            changed += len(tops) > 1
-        return changed
+            found.append(tops)
+        return found
 
-    before, after = flips(raw), flips(corrected)
-    assert before == 12  # a random model answers by position
-    assert after <= before
+    assert answers(raw) == [set(NAMES)] * 12  # always what is listed first
+    assert answers(corrected) == [{"good"}] * 12
     # What is taken out is the same to the last bit for every declared order.
     prior = corrected.calibrator.prior  # type: ignore[attr-defined]
     vectors = [prior.places("choice", "label_tokens", o) for o in itertools.permutations(NAMES)]
     assert all((vector == vectors[0]).all() for vector in vectors)
-    assert float(np.abs(vectors[0]).max()) > 0.1
+    assert vectors[0] == pytest.approx(PLACES, abs=1e-5)
 
 
 def test_content_free_reads_leave_the_model_as_it_was() -> None:
