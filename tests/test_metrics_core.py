@@ -8,10 +8,12 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 from statsmodels.stats.proportion import proportion_confint
+from torchmetrics.classification import MulticlassCalibrationError
 
 from reflex.contract import choice_confidence, score_confidence
 from reflex.metrics import DEFINITIONS, compute, compute_by, scores
@@ -162,21 +164,80 @@ def test_degenerate_input_gives_finite_numbers_or_null(name: str) -> None:
             assert entry["low"] - 1e-12 <= entry["value"] <= entry["high"] + 1e-12
 
 
-def test_degenerate_values() -> None:
-    right, wrong = compute(DEGENERATE["all right"]), compute(DEGENERATE["all wrong"])
-    assert (right["accuracy"]["value"], right["nll"]["value"], right["ece_15"]["value"]) == (
-        1,
-        0,
-        0,
-    )
-    assert (wrong["accuracy"]["value"], wrong["ece_10"]["value"], wrong["brier"]["value"]) == (
-        0,
-        1,
-        2,
-    )
-    assert right["auroc_wire"]["value"] is None
-    assert compute(DEGENERATE["ties"])["accuracy"]["value"] == 0.25
-    assert compute(DEGENERATE["n=1"])["nll"]["low"] is None
+CERTAIN_AND_WRONG = -np.log(1e-15)
+AUROCS = [f"auroc_{name}" for name in scores.CONFIDENCES]
+COLUMNS = ("accuracy", "nll", "brier", "total_variation", "confidence_gap", "ece", "aurc")
+CLOSED: dict[str, tuple[float | None, ...]] = {
+    "all right": (1, 0, 0, 0, 0, 0, 0),
+    "all wrong": (0, CERTAIN_AND_WRONG, 2, 1, 1, 1, 1),
+    "one class": (1, -np.log(0.6), 0.32, 0.4, -0.4, 0.4, 0),
+    "ties": (0.25, np.log(4), 0.75, 0.75, 0, 0, 0.75),  # the first option is the answer
+    "tied labels": (None, np.log(2), 0, 0, None, None, None),  # no gold answer
+    "n=1": (1, -np.log(0.7), 0.18, 0.3, -0.3, 0.3, 0),
+    "n=1 score": (1, -np.log(0.7), 0.18, 0.3, -0.3, 0.3, 0),
+    "one option": (1, 0, 0, 0, 0, 0, 0),
+    "one level": (1, 0, 0, 0, 0, 0, 0),
+    "0 and 1": (0.5, CERTAIN_AND_WRONG / 2, 1, 0.5, 0.5, 0.5, 0.5),
+}
+"""Case → its values by hand; `ece` is of both numbers of bins."""
+FURTHER: dict[str, dict[str, float]] = {
+    "ties": dict.fromkeys(AUROCS, 0.5),  # equal confidences say nothing
+    "tied labels": {"ece_10_soft": 0, "ece_15_soft": 0},
+    "n=1 score": {"mae_level": 0.3, "rps": 0.09},
+    "one level": {"mae_level": 0, "rps": 0},
+    "0 and 1": dict.fromkeys(AUROCS, 0.5),
+}
+
+BY_LIBRARY = ("255 options", "one group", "mixed widths")
+
+
+def test_every_degenerate_case_has_its_values() -> None:
+    assert {*CLOSED, *BY_LIBRARY} == set(DEGENERATE)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_degenerate_input_against_closed_forms(name: str) -> None:
+    found = compute(DEGENERATE[name])
+    expected = dict(zip(COLUMNS, CLOSED[name], strict=True))
+    expected["ece_10"] = expected["ece_15"] = expected.pop("ece")
+    expected |= dict.fromkeys(AUROCS) | FURTHER.get(name, {})
+    assert set(found) == set(expected)
+    for key, value in expected.items():
+        assert found[key]["value"] == (value if value is None else pytest.approx(value, abs=1e-12))
+    n, accuracy = found["accuracy"]["n"], found["accuracy"]
+    if n:
+        interval = proportion_confint(accuracy["value"] * n, n, method="wilson")
+        assert (accuracy["low"], accuracy["high"]) == pytest.approx(interval, abs=1e-12)
+    if n == 1:
+        assert found["nll"]["low"] is None
+
+
+@pytest.mark.parametrize("name", BY_LIBRARY)
+def test_degenerate_input_against_libraries(name: str) -> None:
+    frame = DEGENERATE[name]
+    found, gold = compute(frame), frame["gold"].to_numpy()
+    width = max(map(len, frame["probabilities"]))
+    p = np.array([row + [0.0] * (width - len(row)) for row in frame["probabilities"]])
+    every, top = list(range(width)), p.max(axis=1)
+    right = p.argmax(axis=1) == gold
+    order = np.argsort(-np.array([scores.wire_confidence(items(frame))]).ravel(), kind="stable")
+    risk = np.cumsum(~right[order]) / np.arange(1, len(right) + 1)
+    expected = {
+        "accuracy": accuracy_score(gold, p.argmax(axis=1)),
+        "nll": log_loss(gold, p, labels=every),
+        "brier": brier_score_loss(gold, p, labels=every, scale_by_half=False),
+        "total_variation": np.mean(1 - p[np.arange(len(p)), gold]),
+        "confidence_gap": top.mean() - right.mean(),
+        "aurc": risk.mean(),
+        "auroc_max": roc_auc_score(right, top),
+    }
+    for bins in (10, 15):
+        ece = MulticlassCalibrationError(num_classes=width, n_bins=bins, norm="l1")
+        expected[f"ece_{bins}"] = ece(torch.tensor(p), torch.tensor(gold)).item()
+    for key, value in expected.items():
+        assert found[key]["value"] == pytest.approx(value, abs=1e-6), key
+    if name == "one group":  # one draw of the sampling unit: nothing to say about its spread
+        assert found["nll"]["low"] is found["brier"]["low"] is None
 
 
 def test_every_definition_is_one_line_and_names_its_bins() -> None:
