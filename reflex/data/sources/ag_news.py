@@ -25,7 +25,6 @@ WORDINGS = (
 
 
 def item(raw: Mapping[str, Any]) -> Item:
-    label = raw["label"] if isinstance(raw["label"], str) else LABELS[raw["label"]]
     if "title" in raw:
         states: tuple[Any, ...] = (
             {"title": raw["title"], "text": raw["text"]},
@@ -33,7 +32,7 @@ def item(raw: Mapping[str, Any]) -> Item:
         )
     else:
         states = (raw["text"],)
-    ask = Ask("choice", WORDINGS, label, SETS, abstains=False)
+    ask = Ask("choice", WORDINGS, raw["label"], SETS, abstains=False)
     return Item(str(raw["id"]), states, {"topic": ask})
 
 

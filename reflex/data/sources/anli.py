@@ -13,9 +13,9 @@ LABELS = {
     "SUPPORTS": "yes",
     "REFUTES": "no",
     "NOT ENOUGH INFO": "maybe",
-    0: "yes",
-    1: "maybe",
-    2: "no",
+    "entailment": "yes",  # the hub's names
+    "neutral": "maybe",
+    "contradiction": "no",
 }
 
 

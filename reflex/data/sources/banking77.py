@@ -31,6 +31,9 @@ SOURCE = Source(
     family="intent",
     item=item,
     files={"train/banking77_train.jsonl": "train", "train/banking77_test.jsonl": "report"},
-    hub=(HubSet("legacy-datasets/banking77"), HubSet("legacy-datasets/banking77", split="test")),
+    hub=(
+        HubSet("legacy-datasets/banking77", role="train", revision="refs/convert/parquet"),
+        HubSet("legacy-datasets/banking77", split="test", revision="refs/convert/parquet"),
+    ),
     licence="CC BY 4.0",
 )

@@ -16,7 +16,7 @@ from typing import Any
 
 from reflex.data.jsonl import canonical, json_lines
 from reflex.data.rows import State
-from reflex.data.splits import split_of
+from reflex.data.splits import split_of, stable_fraction
 from reflex.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 SALT = "reflex-split-v1"
 FRACTIONS = {"train": 0.85, "fit": 0.08, "report": 0.07}
 OFFICIAL_TRAIN = {"train": 0.92, "fit": 0.08}
+HUB_ROWS = 20_000
+"""About so many rows of a hub's set are read, drawn by hash: some hold half a million."""
 
 USES = ("any", "non-commercial", "unstated")
 """What a licence allows: any use; non-commercial, academic or research use only; nothing is stated.
@@ -74,13 +76,15 @@ class Item:
 @dataclass(frozen=True)
 class HubSet:
     """The same rows on the Hugging Face hub. `rename` maps its fields to those of the local files; a class
-    label comes as its name. role: as in `Source.files` (default: by the name of the split)."""
+    label comes as its name. role: as in `Source.files` (default: by the name of the split). revision: a
+    branch; a set that is kept as a script has its rows in `refs/convert/parquet`."""
 
     path: str
     config: str | None = None
     split: str = "train"
     rename: Mapping[str, str] = field(default_factory=dict)
     role: str | None = None
+    revision: str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,11 +149,21 @@ class Source:
             ) from None
         for each in self.hub:
             role = each.role or {"test": "report", "validation": "fit"}.get(each.split, "hash")
-            rows = load_dataset(each.path, each.config, split=each.split)
+            try:
+                rows = load_dataset(
+                    each.path, each.config, split=each.split, revision=each.revision
+                )
+            except (OSError, RuntimeError, ValueError) as error:
+                raise DataError(
+                    f"source {self.name}: no file below {root}, and {each.path} cannot be read from the hub: "
+                    f"{' '.join(str(error).split())}"
+                ) from None
+            name, share = f"{each.path}/{each.split}", HUB_ROWS / max(1, len(rows))
+            kept = [n for n in range(len(rows)) if stable_fraction(f"{name}/{n}", SALT) < share]
             # Class labels (or lists of them) are stored as places in a list of names.
             features = {key: getattr(of, "feature", of) for key, of in rows.features.items()}
             classes = {key: of.names for key, of in features.items() if hasattr(of, "names")}
-            for number, raw in enumerate(rows):
+            for number, raw in zip(kept, rows.select(kept), strict=True):
                 named = {
                     each.rename.get(key, key): _named(value, classes[key])
                     if key in classes
@@ -195,6 +209,14 @@ def plain(labels: Sequence[str]) -> dict[str, Option]:
 def humanised(labels: Sequence[str]) -> dict[str, Option]:
     """`card_arrival` shown as `card arrival`."""
     return {label: (label.replace("_", " ").replace("?", ""), None) for label in labels}
+
+
+def keyed_choices(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A hub's row with {text, label} choices and an answerKey as `multiple_choice` reads it; any other as is."""
+    if not isinstance(raw["choices"], Mapping):
+        return raw
+    keys, texts = (list(raw["choices"][name]) for name in ("label", "text"))
+    return {**raw, "choices": texts, "label": keys.index(raw["answerKey"])}
 
 
 def multiple_choice(

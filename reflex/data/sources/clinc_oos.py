@@ -42,6 +42,9 @@ SOURCE = Source(
     family="intent",
     item=item,
     files={"train/clinc_oos_train.jsonl": "train", "train/clinc_oos_val.jsonl": "report"},
-    hub=(HubSet("clinc/clinc_oos", "plus"),),
+    hub=(
+        HubSet("clinc/clinc_oos", "plus", rename={"intent": "label"}, role="train"),
+        HubSet("clinc/clinc_oos", "plus", "validation", rename={"intent": "label"}, role="report"),
+    ),
     licence="CC BY 3.0",
 )

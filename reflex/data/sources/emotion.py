@@ -28,9 +28,8 @@ WORDINGS = (
 
 
 def item(raw: Mapping[str, Any]) -> Item:
-    label = raw["label"] if isinstance(raw["label"], str) else LABELS[raw["label"]]
     text = raw["text"]
-    asks = {"emotion": Ask("choice", WORDINGS, label, SETS)}
+    asks = {"emotion": Ask("choice", WORDINGS, raw["label"], SETS)}
     return Item(str(raw["id"]), (text, {"text": text}, {"message": text}), asks)
 
 
@@ -43,7 +42,11 @@ SOURCE = Source(
         "train/emotion_val.jsonl": "fit",
         "train/emotion_test.jsonl": "report",
     },
-    hub=(HubSet("dair-ai/emotion"), HubSet("dair-ai/emotion", split="test")),
+    hub=(
+        HubSet("dair-ai/emotion", role="train"),
+        HubSet("dair-ai/emotion", split="validation"),
+        HubSet("dair-ai/emotion", split="test"),
+    ),
     licence="educational and research use only",
     use="non-commercial",
 )

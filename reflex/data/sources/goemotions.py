@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reflex.data.sources.base import Ask, Item, Source, plain
+from reflex.data.sources.base import Ask, HubSet, Item, Source, plain
 from reflex.data.sources.labels import GOEMOTIONS
 
 WORDINGS = (
@@ -16,9 +16,12 @@ WORDINGS = (
 SETS = (plain(GOEMOTIONS),)
 
 
-def item(raw: Mapping[str, Any]) -> Item:
+def item(raw: Mapping[str, Any]) -> Item | None:
+    labels = raw.get("labels", (raw.get("label"),))
+    if len(labels) != 1:  # the hub has comments of several emotions
+        return None
     text = raw["text"]
-    asks = {"emotion": Ask("choice", WORDINGS, raw["label"], SETS)}
+    asks = {"emotion": Ask("choice", WORDINGS, labels[0], SETS)}
     return Item(str(raw["id"]), (text, {"comment": text}), asks)
 
 
@@ -27,5 +30,6 @@ SOURCE = Source(
     family="emotion",
     item=item,
     files={"train/goemotions_train.jsonl": "hash"},
+    hub=(HubSet("google-research-datasets/go_emotions", "simplified"),),
     licence="CC BY 4.0",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reflex.data.sources.base import Ask, Item, Source
+from reflex.data.sources.base import Ask, HubSet, Item, Source
 
 WORDINGS = (
     "Does the response contain made-up or false information?",
@@ -15,7 +15,8 @@ NEGATED = ("Is the response free of false information?", "Can the response be tr
 
 
 def item(raw: Mapping[str, Any]) -> Item:
-    ask = Ask("noul", WORDINGS, "true" if raw["label"] else "false", negated=NEGATED)
+    invented = raw["label"] in (True, "yes")
+    ask = Ask("noul", WORDINGS, "true" if invented else "false", negated=NEGATED)
     state = {"query": raw["user_query"], "response": raw["response"]}
     return Item(str(raw["id"]), (state,), {"invented": ask})
 
@@ -25,5 +26,13 @@ SOURCE = Source(
     family="fact",
     item=item,
     files={"train/halueval_general.jsonl": "hash"},
+    hub=(
+        HubSet(
+            "pminervini/HaluEval",
+            "general",
+            "data",
+            rename={"chatgpt_response": "response", "hallucination": "label"},
+        ),
+    ),
     licence="MIT",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reflex.data.sources.base import Ask, Item, Source
+from reflex.data.sources.base import Ask, HubSet, Item, Source
 
 LABELS = ("hate_speech", "offensive_language", "neither")
 SETS = (
@@ -26,7 +26,8 @@ FINE = ("Is the message free of offence?", "Is this message acceptable?")
 
 
 def item(raw: Mapping[str, Any]) -> Item:
-    votes = dict(zip(LABELS, (float(v) for v in raw["votes"]), strict=True))
+    counts = raw["votes"] if "votes" in raw else [raw[f"{label}_count"] for label in LABELS]
+    votes = dict(zip(LABELS, (float(v) for v in counts), strict=True))
     rude = votes["hate_speech"] + votes["offensive_language"]
     asks = {
         "kind": Ask("choice", WORDINGS, votes, SETS, abstains=False),
@@ -42,5 +43,6 @@ SOURCE = Source(
     family="safety",
     item=item,
     files={"train/hate_offensive.jsonl": "hash"},
+    hub=(HubSet("tdavidson/hate_speech_offensive", rename={"tweet": "text"}),),
     licence="MIT",
 )

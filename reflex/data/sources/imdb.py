@@ -27,8 +27,12 @@ SETS = (
 CHOICES = ("What is the sentiment of the review?", "Is the opinion favourable?")
 
 
+GOOD = ("positive", "pos", "2")
+"""Names of the better label; "2" is what yelp_polarity calls it on the hub."""
+
+
 def item(raw: Mapping[str, Any]) -> Item:
-    positive = raw["label"] in ("positive", "pos", 1)
+    positive = raw["label"] in GOOD
     asks = {
         "positive": Ask("noul", WORDINGS, "true" if positive else "false", negated=NEGATED),
         "sentiment": Ask("choice", CHOICES, "positive" if positive else "negative", SETS),

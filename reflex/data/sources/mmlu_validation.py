@@ -9,6 +9,8 @@ from reflex.data.sources.base import HubSet, Item, Source, multiple_choice
 
 
 def item(raw: Mapping[str, Any]) -> Item | None:
+    if isinstance(raw["label"], str):  # the hub's letter
+        raw = {**raw, "label": "ABCD".index(raw["label"])}
     return multiple_choice(raw, extra={"subject": str(raw["subject"]).replace("_", " ")})
 
 
@@ -17,6 +19,9 @@ SOURCE = Source(
     family="knowledge",
     item=item,
     files={"mmlu/validation.jsonl": "hash", "mmlu/dev.jsonl": "hash"},
-    hub=(HubSet("cais/mmlu", "all", "validation", rename={"answer": "label"}),),
+    hub=tuple(
+        HubSet("cais/mmlu", "all", split, rename={"answer": "label"}, role="hash")
+        for split in ("validation", "dev")
+    ),
     licence="MIT",
 )

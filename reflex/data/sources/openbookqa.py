@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reflex.data.sources.base import Item, Source, multiple_choice
+from reflex.data.sources.base import HubSet, Item, Source, keyed_choices, multiple_choice
 
 
 def item(raw: Mapping[str, Any]) -> Item | None:
-    return multiple_choice(raw)
+    return multiple_choice(keyed_choices(raw))
 
 
 SOURCE = Source(
@@ -17,5 +17,9 @@ SOURCE = Source(
     family="knowledge",
     item=item,
     files={"train/openbookqa_train.jsonl": "hash", "train/openbookqa_test.jsonl": "hash"},
+    hub=(
+        HubSet("allenai/openbookqa", "additional", rename={"question_stem": "question"}),
+        HubSet("allenai/openbookqa", "additional", "test", rename={"question_stem": "question"}),
+    ),
     licence="Apache-2.0",
 )

@@ -9,14 +9,7 @@ from reflex.data.sources.base import HubSet, Item, Source
 from reflex.data.sources.nli import pair_item
 from reflex.data.sources.sentences import PASSAGES
 
-LABELS = {
-    "entailment": "yes",
-    "neutral": "maybe",
-    "contradiction": "no",
-    0: "yes",
-    1: "maybe",
-    2: "no",
-}
+LABELS = {"entailment": "yes", "neutral": "maybe", "contradiction": "no"}
 
 
 def item(raw: Mapping[str, Any]) -> Item | None:

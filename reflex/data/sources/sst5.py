@@ -42,7 +42,11 @@ SOURCE = Source(
         "train/sst5_dev.jsonl": "fit",
         "train/sst5_test.jsonl": "report",
     },
-    hub=(HubSet("SetFit/sst5"),),
+    hub=(
+        HubSet("SetFit/sst5", role="train"),
+        HubSet("SetFit/sst5", split="validation"),
+        HubSet("SetFit/sst5", split="test"),
+    ),
     licence="none stated; published for research",
     use="non-commercial",
 )

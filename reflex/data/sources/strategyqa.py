@@ -12,7 +12,8 @@ from reflex.data.sources.nli import ANSWER_NEGATED, ANSWER_SETS, ANSWER_WORDINGS
 def item(raw: Mapping[str, Any]) -> Item:
     label = "true" if raw["label"] else "false"
     ask = Ask("noul", ANSWER_WORDINGS, label, ANSWER_SETS, negated=ANSWER_NEGATED)
-    passage = " ".join(raw["facts"])
+    facts = raw["facts"]
+    passage = facts if isinstance(facts, str) else " ".join(facts)
     states = (
         {"passage": passage, "question": raw["question"]},
         f"Passage: {passage}\nQuestion: {raw['question']}",
@@ -25,6 +26,6 @@ SOURCE = Source(
     family="fact",
     item=item,
     files={"train/strategyqa_train.jsonl": "hash"},
-    hub=(HubSet("ChilleD/StrategyQA"),),
+    hub=(HubSet("ChilleD/StrategyQA", rename={"answer": "label"}),),
     licence="MIT",
 )

@@ -18,11 +18,9 @@ WORDINGS = ("How many stars does the review give?", "How satisfied is the custom
 
 
 def item(raw: Mapping[str, Any]) -> Item:
-    return Item(
-        str(raw["id"]),
-        (raw["text"],),
-        {"stars": Ask("score", WORDINGS, str(raw["label"]), (STARS,))},
-    )
+    stars, _, _ = raw["label"].partition(" ")  # "1 star", "2 star", "3 stars", …
+    ask = Ask("score", WORDINGS, str(int(stars) - 1), (STARS,))
+    return Item(str(raw["id"]), (raw["text"],), {"stars": ask})
 
 
 SOURCE = Source(
