@@ -21,6 +21,8 @@ from reflex.benchmarks import HumanRatings, Suite, limited
 from reflex.benchmarks.human_ratings import FILES, QUESTIONS, join, labels_of
 from reflex.contract import Choice, Noul, Score, option_keys
 from reflex.data import Row, items_sha256, rows_sha256
+from reflex.data.augment import canonical_row
+from reflex.data.sources import source
 from reflex.errors import AssetError, ConfigError, DataError
 
 TWENTY = [-4, -2, -2, -1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4]
@@ -274,3 +276,21 @@ def test_the_default_selection_is_what_it_was() -> None:
     suite = HumanRatings().load()
     assert Counter(row.family for row in suite.rows) == dict.fromkeys(FILES, 50)
     assert items_sha256(suite.rows).startswith("ad2f86c8dce8af4e")
+
+
+def test_as_a_source_it_trains_on_what_the_suite_does_not_measure(
+    asset: RegistryAsset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reflex.benchmarks.human_ratings.HUMAN_RATINGS", asset)
+    each = source("human_ratings")
+    items = each.items(tmp_path)
+    measured = {row.state for row in HumanRatings(per_family=None).load_from(asset).rows}
+    assert {item.states[0] for split, item in items if split == "report"} == measured
+    assert Counter(split for split, _ in items)["train"] > 80
+    split, item = items[0]
+    row = canonical_row(item, each.name, each.family, split)
+    assert row.labels == labels_of(TWENTY)
+    assert row.questions["positive"].instructions == QUESTIONS["positive"].instructions
+    assert row.questions["sentiment"] == QUESTIONS["sentiment"]
+    assert row.questions["rating"] == QUESTIONS["rating"]
+    assert not any(ask.abstains for ask in item.asks.values())

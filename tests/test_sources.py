@@ -41,8 +41,11 @@ from reflex.data.sources.sentences import negate, numbers, reword, swap_words
 from reflex.errors import DataError
 
 LOCAL = tuple(
-    name for name in source_names() if source(name).files or source(name).derive is not None
+    name
+    for name in source_names()
+    if source(name).files or (source(name).derive is not None and name != "human_ratings")
 )
+"""Sources of local files; human_ratings comes as an asset (tests/test_human_ratings.py)."""
 
 
 def write(path: Path, rows: list[dict]) -> None:

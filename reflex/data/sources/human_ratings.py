@@ -1,0 +1,69 @@
+"""human_ratings: sentiment of short texts as 15 to 99 people rated it (soft labels). MIT.
+
+The rows of the benchmark of that name (docs/decisions/012-human-ratings-labels.md): what it measures on is
+held out here too, and only its other half is trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from reflex.assets import HUMAN_RATINGS
+from reflex.data.sources.base import Ask, Item, OptionSet, Source
+
+POSITIVE = ("Is the sentiment of this text positive?", "Does the writer think well of it?")
+NOT_POSITIVE = ("Is the sentiment of this text neutral or negative?",)
+SENTIMENT = (
+    "Which sentiment does this text express?",
+    "Is the text negative, neutral or positive?",
+    "Classify the sentiment.",
+)
+SENTIMENTS: tuple[OptionSet, ...] = (
+    {
+        "negative": ("negative", "It criticises, complains, or reports something as bad."),
+        "neutral": ("neutral", "It states facts, or is neither positive nor negative."),
+        "positive": ("positive", "It praises, enjoys, or reports something as good."),
+    },
+    {name: (name, None) for name in ("negative", "neutral", "positive")},
+)
+RATING = (
+    "How negative or positive is the sentiment of this text?",
+    "Rate the sentiment of the text from extremely negative to extremely positive.",
+)
+DEGREES = ("extremely", "very", "moderately", "slightly")
+LEVELS = (
+    *(f"{degree} negative" for degree in DEGREES),
+    "neutral",
+    *(f"{degree} positive" for degree in reversed(DEGREES)),
+)
+
+
+def derive(_: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
+    from reflex.benchmarks.human_ratings import HumanRatings
+
+    roles = {"fit": "train", "report": "report"}
+    for row in HumanRatings(per_family=None, split="all").load().rows:
+        yield {"id": row.id, "text": row.state, "labels": row.labels, "group": row.group} | {
+            "role": roles[row.split]
+        }
+
+
+def item(raw: Mapping[str, Any]) -> Item:
+    labels, text = raw["labels"], raw["text"]
+    levels = {str(level): ("", name) for level, name in enumerate(LEVELS)}
+    asks = {
+        "positive": Ask("noul", POSITIVE, labels["positive"], negated=NOT_POSITIVE, abstains=False),
+        "sentiment": Ask("choice", SENTIMENT, labels["sentiment"], SENTIMENTS, abstains=False),
+        "rating": Ask("score", RATING, labels["rating"], (levels,), abstains=False),
+    }
+    return Item(raw["id"], (text, {"text": text}), asks, group=raw["group"])
+
+
+SOURCE = Source(
+    name="human_ratings",
+    family="sentiment",
+    item=item,
+    derive=derive,
+    licence=HUMAN_RATINGS.licence,
+)

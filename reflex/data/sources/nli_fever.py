@@ -1,0 +1,30 @@
+"""nli_fever: claims and evidence of FEVER, with FEVER's own outcomes (hub only). CC BY-SA 3.0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reflex.data.sources.base import HubSet, Item, Source
+from reflex.data.sources.nli import pair_item
+from reflex.data.sources.sentences import PASSAGES
+
+LABELS = {"SUPPORTS": "yes", "REFUTES": "no", "NOT ENOUGH INFO": "maybe"}
+
+
+def item(raw: Mapping[str, Any]) -> Item | None:
+    label = LABELS.get(raw["fever_gold_label"])
+    if label is None:
+        return None
+    return pair_item(str(raw["id"]), raw["evidence"], raw["claim"], label)
+
+
+SOURCE = Source(
+    name="nli_fever",
+    family="fact",
+    item=item,
+    texts=PASSAGES,
+    # The hub's premise is the claim, its hypothesis the evidence.
+    hub=(HubSet("pietrolesci/nli_fever", rename={"premise": "claim", "hypothesis": "evidence"}),),
+    licence="CC BY-SA 3.0",
+)
