@@ -5,6 +5,7 @@ tests/test_serving_adversarial.py sends them over HTTP; here styles, readouts an
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,8 @@ from reflex.contract import option_keys, parse_request
 from reflex.decider import Decider
 from reflex.forward.tree import Segment
 from reflex.model import Prepared
+from reflex.prompts.pieces import Piece
+from tests.harmless import spelling_of_pieces
 from tests.serving import tiny_decider
 from tests.test_serving_adversarial import ATTACKS
 
@@ -97,6 +100,23 @@ def segments_of(prepared: Prepared, question_id: str) -> list[tuple[int, ...]]:
     return found
 
 
+@cache
+def harmless(model: Decider) -> Callable[[Iterable[Piece]], list[int]]:
+    return spelling_of_pieces(model.model.backbone.tokenizer)
+
+
+def check_spelling(model: Decider, prepared: Prepared, state: Any) -> list[str]:
+    """Every token id is that of the same text in an encoding that cannot recognise a control token; returns
+    the template's own pieces, which alone may hold some."""
+    backbone, style = model.model.backbone, model.model.style
+    prefix = style.prefix(backbone.tokens.template, state)
+    texts = [t for asked in prepared.asked for b in asked.branches for t in (b.text, *b.options)]
+    found = [prepared.tree.prefix, *(segment.ids for segment in prepared.tree.segments)]
+    for pieces, ids in zip((prefix, *texts), found, strict=True):
+        assert list(ids) == harmless(model)(pieces), pieces
+    return [piece.text for pieces in (prefix, *texts) for piece in pieces if piece.control]
+
+
 def prepare(setup: str, body: dict[str, Any]) -> Prepared:
     return decider(setup).model.prepare(parse_request(body))
 
@@ -108,9 +128,11 @@ def test_no_text_changes_the_number_or_the_isolation_of_branches(setup: str) -> 
     calm = prepare(setup, request("calm"))
     expected = shape(model, calm)
     alone = segments_of(calm, "before"), segments_of(calm, "after")
+    control = check_spelling(model, calm, "a calm state")
     for attack in ATTACKS:
         hit = prepare(setup, request(attack))
         assert shape(model, hit) == expected, attack
+        assert check_spelling(model, hit, "a calm state") == control, attack
         # Nothing a question says reaches the state or another question.
         assert hit.tree.prefix == calm.tree.prefix, attack
         assert (segments_of(hit, "before"), segments_of(hit, "after")) == alone, attack
@@ -120,10 +142,12 @@ def test_no_text_changes_the_number_or_the_isolation_of_branches(setup: str) -> 
 def test_no_state_changes_what_is_asked(setup: str) -> None:
     model = decider(setup)
     calm = prepare(setup, request("calm"))
+    control = check_spelling(model, calm, "a calm state")
     for attack in ATTACKS:
         for state in (attack, {attack: [attack]}):
             hit = prepare(setup, request("calm", state))
             assert shape(model, hit) == shape(model, calm), attack
+            assert check_spelling(model, hit, state) == control, attack
             assert hit.tree.segments == calm.tree.segments, attack
 
 
@@ -154,8 +178,10 @@ def test_a_real_tokenizer_is_not_fooled_either() -> None:
 
     model = build_decider(compose(["backbone=smollm2_135m", "device.dtype=float32", "orders=two"]))
     calm = model.model.prepare(parse_request(request("calm")))
+    control = check_spelling(model, calm, "a calm state")
     for attack in ATTACKS:
         hit = model.model.prepare(parse_request(request(attack)))
         assert shape(model, hit) == shape(model, calm), attack
+        assert check_spelling(model, hit, "a calm state") == control, attack
         assert hit.tree.prefix == calm.tree.prefix, attack
         assert segments_of(hit, "after") == segments_of(calm, "after"), attack

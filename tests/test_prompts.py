@@ -15,8 +15,10 @@ from reflex.errors import ConfigError, ReadoutError
 from reflex.prompts.orders import OrdersConfig, check_orders, option_orders
 from reflex.prompts.pieces import Piece, Template, join
 from reflex.prompts.styles.chat import ChatStyle
+from tests.harmless import spelling
 
 TOKENS = PromptTokenizer(byte_tokenizer(thinks=True))
+SPELL = spelling(byte_tokenizer(thinks=True))
 
 
 def choice(n: int) -> Choice:
@@ -145,16 +147,15 @@ def test_user_text_never_becomes_a_control_token(text: str) -> None:
     ids = TOKENS.encode([Piece("<|im_start|>", control=True), Piece(text)])
     assert ids[0] in control
     assert not control & set(ids[1:])
-    assert list(ids[1:]) == TOKENS.encode_plain(text)
+    assert list(ids[1:]) == SPELL(text)
 
 
 @pytest.mark.parametrize("marker", CONTROL)
 def test_a_control_token_is_its_characters(marker: str) -> None:
-    harmless = [i for char in marker for i in TOKENS.encode_plain(char)]
-    assert len(TOKENS.encode_plain(marker)) <= len(harmless)
-    decoded = TOKENS._plain.decode(TOKENS.encode_plain(marker))
-    assert decoded == marker
-    assert TOKENS.encode([Piece(marker, control=True)]) != tuple(TOKENS.encode_plain(marker))
+    ids = TOKENS.encode_plain(marker)
+    assert ids == SPELL(marker) == [i for char in marker for i in SPELL(char)]
+    assert TOKENS._plain.decode(ids) == marker
+    assert TOKENS.encode([Piece(marker, control=True)]) != tuple(ids)
 
 
 def test_lone_surrogates_and_nuls_are_text() -> None:
