@@ -25,7 +25,7 @@ from reflex.prepared import Asked, Prepared
 from reflex.prompts.orders import OrdersConfig, check_orders, option_orders
 from reflex.prompts.prompt import Branch
 from reflex.prompts.wording import variants
-from reflex.readouts.base import OptionScores, Readout
+from reflex.readouts.base import OptionScores, Readout, settled
 
 __all__ = ["Asked", "DecisionModel", "ModelOutput", "Prepared"]
 
@@ -61,6 +61,7 @@ class DecisionModel(torch.nn.Module):
         self.style = style
         self.orders = orders
         self.engine = Forward(backbone, forward)
+        readouts = settled(readouts)
         names = {kind: getattr(readouts, kind) for kind in TYPES}
         built = {
             name: _readout(readouts, name, backbone, style) for name in sorted({*names.values()})

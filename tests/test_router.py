@@ -6,8 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from omegaconf import OmegaConf
 
 import reflex
+from reflex.config import readout_config
+from reflex.errors import ConfigError
+from reflex.readouts.base import used_options, used_readouts
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import find_records
 from tests import cli
@@ -70,3 +75,45 @@ def test_the_limit_decides(limit: int, count: int, wanted: tuple[str, str]) -> N
     readout, notes = model.route(question)
     assert notes == {"x_readout": wanted[0], "x_route": wanted[1]}
     assert readout.name == wanted[0]
+
+
+@pytest.mark.parametrize("head", ["pointer", "candidates"])
+def test_the_rest_goes_to_the_head_whose_weights_the_run_has(head: str, tmp_path: Path) -> None:
+    from reflex.contract import Choice
+    from reflex.readouts import candidates, pointer
+    from reflex.training.save import save_heads
+    from tests.test_pointer import model_with
+
+    path = str(tmp_path / "heads.safetensors")
+    trained = model_with(choice=head)
+    save_heads(trained, Path(path))
+    own: Any = {"pointer": pointer.Config, "candidates": candidates.Config}[head](weights=path)
+    model = model_with(choice="auto", **{head: own})
+    question = Choice(criteria=dict.fromkeys(f"option {i}" for i in range(27)))
+    readout, notes = model.route(question)
+    assert (readout.name, notes) == (
+        head,
+        {"x_readout": head, "x_route": "27 options, max_label_options is 26"},
+    )
+    assert set(model.heads) == {head}
+    wanted = trained.heads.state_dict()
+    assert all(torch.equal(value, wanted[key]) for key, value in model.heads.state_dict().items())
+
+
+def test_which_head_a_router_has_is_the_same_everywhere_it_is_asked() -> None:
+    group = OmegaConf.to_container(OmegaConf.structured(readout_config()(choice="auto")))
+    assert isinstance(group, dict)
+    assert used_readouts(group) == ("auto", "label_tokens", "pointer")  # nothing trained yet
+    assert used_options(group)["auto"]["head"] == "pointer"
+    named = {**group, "auto": {**group["auto"], "head": "pointer"}}
+    assert used_options(named) == used_options(group)  # and so one cell, by its hash
+    group["candidates"]["weights"] = "heads.safetensors"
+    assert used_readouts(OmegaConf.create(group)) == ("auto", "candidates", "label_tokens")
+    assert used_options(named) != used_options(group)
+    group["pointer"]["weights"] = "heads.safetensors"
+    with pytest.raises(
+        ConfigError, match=r"readout\.auto\.head: candidates and pointer have weights"
+    ):
+        used_readouts(group)
+    group["auto"]["head"] = "candidates"
+    assert used_readouts(group) == ("auto", "candidates", "label_tokens")

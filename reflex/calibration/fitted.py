@@ -13,7 +13,7 @@ from typing import Any
 from reflex.calibration import buckets
 from reflex.calibration.prior import PositionPrior
 from reflex.errors import CalibrationError
-from reflex.readouts.base import used_readouts
+from reflex.readouts.base import used_options
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ def identity(
     `readout` is the resolved `readout` group; only the readouts a question type names are kept.
     """
     named = {kind: readout[kind] for kind in ("choice", "noul", "score")}
-    used = {name: _by_content(readout.get(name)) for name in used_readouts(readout)}
+    used = {name: _by_content(own) for name, own in used_options(readout).items()}
     wanted = ("name", "weights_sha256", "adapter_sha256", "dtype")
     return {
         "backbone": {key: backbone.get(key) for key in wanted},

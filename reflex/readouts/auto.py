@@ -21,11 +21,12 @@ NAME = "auto"
 
 @dataclass
 class Config:
-    """max_label_options: more options than this go to the head. labels, head: the two readouts."""
+    """max_label_options: more options than this go to the head. labels, head: the two readouts; head null
+    is the one whose weights the run has (reflex/readouts/base.py, head_of)."""
 
     max_label_options: int = 26
     labels: str = "label_tokens"
-    head: str = "pointer"
+    head: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_label_options < 0:

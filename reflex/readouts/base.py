@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reflex.contract import Question, option_keys
+from reflex.errors import ConfigError
 from reflex.prompts.pieces import Piece
 from reflex.prompts.prompt import Branch
 
@@ -110,5 +111,34 @@ def used_readouts(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the readouts that a resolved `readout` group puts to use, a router's parts included."""
     names = {options[kind] for kind in KINDS}
     if "auto" in names:
-        names |= {options["auto"]["labels"], options["auto"]["head"]}
+        names |= {options["auto"]["labels"], head_of(options)}
     return tuple(sorted(names))
+
+
+def used_options(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The own options of each of them, by name; a router's say which head it has."""
+    found = {name: dict(options.get(name) or {}) for name in used_readouts(options)}
+    if "auto" in found:
+        found["auto"]["head"] = head_of(options)
+    return found
+
+
+def head_of(options: Mapping[str, Any]) -> str:
+    """The readout that a router leaves long option lists to: `auto.head`, else the one whose weights the run
+    has, else `pointer` (yet to be trained). Raises ConfigError where two have weights."""
+    if options["auto"]["head"] is not None:
+        return str(options["auto"]["head"])
+    own = {name: each for name, each in options.items() if isinstance(each, Mapping)}
+    trained = sorted(name for name, each in own.items() if each.get("weights") is not None)
+    if len(trained) > 1:
+        raise ConfigError(
+            f"readout.auto.head: {' and '.join(trained)} have weights; name the one to use"
+        )
+    return trained[0] if trained else "pointer"
+
+
+def settled(readouts: Any) -> Any:
+    """The `readout` group as an object whose router names its head. Raises ConfigError as `head_of`."""
+    if "auto" not in {getattr(readouts, kind) for kind in KINDS}:
+        return readouts
+    return replace(readouts, auto=replace(readouts.auto, head=head_of(asdict(readouts))))

@@ -11,7 +11,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from reflex.readouts.base import used_readouts
+from reflex.readouts.base import used_options
 from reflex.tracking.environment import command_line, package_versions
 from reflex.tracking.record import RunIdentity
 
@@ -122,9 +122,7 @@ def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
         return kept
     # Options of readouts that no question type uses: a new readout must not rename recorded cells.
     names = {kind: config["readout"][kind] for kind in ("choice", "noul", "score")}
-    own = {
-        name: dict(config["readout"].get(name) or {}) for name in used_readouts(config["readout"])
-    }
+    own = used_options(config["readout"])
     for options in own.values():
         options.pop("weights", None)  # pinned by content, as above
     kept["readout"] = {**names, **own}
