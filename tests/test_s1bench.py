@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -36,6 +37,9 @@ from reflex.benchmarks.s1.selection import draw, select, weakest
 from reflex.benchmarks.s1bench import S1Bench
 from reflex.contract import option_keys, parse_question
 from reflex.errors import ConfigError, DataError
+from reflex.tracking.predictions import read_predictions
+from reflex.tracking.record import find_records
+from tests import cli
 
 NOUL = parse_question({"type": "noul", "instructions": "Is it so?"})
 
@@ -527,6 +531,38 @@ def test_rows_nobody_has_seen_load_in_the_documented_form(
     sampled = S1Bench(subsets=[name], samples=True).load()
     given = S1Bench(subsets=[name], files={name: str(folder / f"{name}.jsonl")}).load()
     assert sampled.rows == given.rows == suite.rows
+
+
+def test_unseen_rows_are_scored_with_their_word_and_without_a_macro(
+    data_root: Path, tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the documented files to the page, through the command; aegis2 has no rows here."""
+    monkeypatch.setenv("REFLEX_DATA", str(data_root))
+    names = ["pubmedqa", "squad2", "multinli"]
+    ended = cli.run(
+        *("backbone=tiny_llama", "device.dtype=float32", "tracker=none", "benchmark=s1bench"),
+        *(f"benchmark.subsets=[{','.join([*names, 'aegis2'])}]", "benchmark.samples=true"),
+    )
+    assert ended.status == 0, ended.err
+    (found,) = find_records(tmp_runs).found
+    frame = read_predictions(found.path)
+    assert found.record.metrics["nll"]["n"] == len(frame) == 24
+    whole = {"pubmedqa": 0, "squad2": 0, "multinli": 0}
+    page = ended.page.read_text()
+    for name in names:
+        own = frame[frame["source"] == name]
+        nll = [-np.log(p[gold]) for p, gold in zip(own["probabilities"], own["gold"], strict=True)]
+        assert found.record.by["source"][name]["nll"]["value"] == pytest.approx(np.mean(nll))
+        whole[name] = found.record.data["facts"]["sources"][name]["n_pinned"]
+        assert f"| {name} | stand-in, 8 of {whole[name]} | " in page
+        assert f"{np.mean(nll):.4f}" in page
+    assert "| aegis2 | missing | " in page
+    assert "No macro is given: 1 of 4 subsets have no figure: aegis2." in page
+    sections = {part.partition("\n")[0]: part for part in page.split("\n## ")}
+    for heading in ("Cells", "By question type", "Reliability"):
+        assert "stand-in, a part" in sections[heading], heading
+    (row,) = ended.table
+    assert "stand-in, a part" in row
 
 
 # --- the published board ------------------------------------------------------------------------

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from reflex.benchmarks.question_sensitivity import PAIRS, QUESTIONS, QuestionSensitivity
 from reflex.errors import ConfigError, DataError
 from reflex.metrics.sensitivity import DEFINITIONS, compute
+from reflex.tracking.predictions import read_predictions
+from reflex.tracking.record import find_records
+from tests import cli
 from tests.calibration_frames import row_of
 from tests.test_human_ratings import asset  # noqa: F401  (a fixture)
 
@@ -95,3 +101,50 @@ def test_the_suite_asks_each_text_in_opposite_ways(asset: Any) -> None:  # noqa:
         assert yes["negative"] + yes["positive"] <= 1 + 1e-9
     with pytest.raises(ConfigError, match="families"):
         QuestionSensitivity(families=["poems"])
+
+
+def test_a_runs_record_and_page_hold_the_pairs_of_its_task_file(
+    tmp_path: Path, tmp_runs: Path
+) -> None:
+    asked = {
+        "good": {"type": "noul", "instructions": "Is this good?"},
+        "bad": {"type": "noul", "instructions": "Is this bad?"},
+        "fine": {"type": "noul", "instructions": "Is this fine?"},
+    }
+    # Labels: good and bad are opposite but for the first two items, which are both yes.
+    rows = [
+        {
+            "state": f"text {i}",
+            "questions": asked,
+            "labels": {"good": True, "bad": i < 2, "fine": True},
+        }
+        for i in range(6)
+    ]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pairs = "[{kind:opposite,a:good,b:bad},{kind:paraphrase,a:good,b:fine}]"
+    ended = cli.run(
+        *("backbone=tiny_llama", "device.dtype=float32", "tracker=none", "benchmark=task_file"),
+        *(f"benchmark.path={path}", f"benchmark.question_pairs={pairs}"),
+    )
+    assert ended.status == 0, ended.err
+    (found,) = find_records(tmp_runs).found
+    frame = read_predictions(found.path).set_index(["question_id", "item_id"])["probabilities"]
+    good, bad, fine = (
+        np.array([p[0] for p in frame[name].sort_index()]) for name in ("good", "bad", "fine")
+    )
+    metrics = found.record.metrics
+    assert metrics["opposite_gap"]["value"] == pytest.approx(np.mean(np.abs(good - (1 - bad))))
+    assert metrics["opposite_gap"]["labels"] == pytest.approx(2 / 6)
+    ignored = np.mean((good > 0.5) == (bad > 0.5))
+    assert metrics["question_ignored"]["value"] == pytest.approx(ignored)
+    assert metrics["question_ignored"]["labels"] == pytest.approx(2 / 6)
+    assert metrics["paraphrase_gap"]["value"] == pytest.approx(np.mean(np.abs(good - fine)))
+    flips = np.mean((good > 0.5) != (fine > 0.5))
+    assert metrics["paraphrase_flips"]["value"] == pytest.approx(flips)
+    names = ("opposite_gap", "question_ignored", "paraphrase_gap", "paraphrase_flips")
+    assert {metrics[name]["n"] for name in names} == {6}
+    section = ended.page.read_text().partition("## Question sensitivity")[2]
+    for name in names:
+        assert f"| {name} | {metrics[name]['value']:.4f}" in section
+        assert found.record.metric_definitions[name] == DEFINITIONS[name]
