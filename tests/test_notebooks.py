@@ -64,7 +64,7 @@ def test_it_runs_from_top_to_bottom(path: Path, runs: Path) -> None:
         assert "orders=two (stand-in, 24 of 300)" in text
     else:
         assert "a calibrated model would show" in text
-        assert "ECE-15" in text
+        assert "ECE-15 (stand-in, 24 of 300)" in text
 
 
 def execute(path: Path, runs: Path) -> Any:
