@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -155,14 +156,41 @@ def test_broken_files_are_one_line(tmp_path: Path) -> None:
         load_backbone(config, CPU)
 
 
-def test_dtype_and_device_are_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("bfloat16_s", "faster"), [(0.001, "bfloat16"), (0.05, "float32")])
+def test_the_faster_dtype_is_probed_once(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    bfloat16_s: float,
+    faster: str,
+) -> None:
+    timed: list[torch.dtype] = []
+    seconds = {torch.float32: 0.004, torch.bfloat16: bfloat16_s}
+
+    def fixed(dtype: torch.dtype) -> float:
+        timed.append(dtype)
+        return seconds[dtype]
+
+    monkeypatch.setattr("reflex.backbones.dtype._matmul_seconds", fixed)
+    monkeypatch.setenv("REFLEX_CACHE", str(tmp_path))
+    with caplog.at_level("INFO", logger="reflex"):
+        assert [resolve_dtype(DeviceConfig()) for _ in range(3)] == [faster] * 3
+    assert timed == [torch.float32, torch.bfloat16]
+    assert [entry.getMessage() for entry in caplog.records] == [
+        f"dtype probe on this CPU: float32 4.0 ms, bfloat16 {1e3 * bfloat16_s:.1f} ms per matmul "
+        f"-> {faster}"
+    ]
+    assert list(json.loads((tmp_path / "cpu_dtype.json").read_text()).values()) == [faster]
+    (tmp_path / "cpu_dtype.json").write_text("{")  # unreadable: asked again
+    assert resolve_dtype(DeviceConfig()) == faster
+    assert len(timed) == 4
+    assert resolve_dtype(DeviceConfig(dtype="float16")) == "float16"
+    assert len(timed) == 4
+
+
+def test_dtype_and_device_are_checked() -> None:
     with pytest.raises(ConfigError, match=r"device\.dtype=int8"):
         DeviceConfig(dtype="int8")
-    monkeypatch.setenv("REFLEX_CACHE", str(tmp_path))
-    first = resolve_dtype(DeviceConfig())
-    assert first in ("float32", "bfloat16")
-    assert (tmp_path / "cpu_dtype.json").is_file()
-    assert resolve_dtype(DeviceConfig()) == first
     if not torch.cuda.is_available():
         config = BackboneConfig(name="x", source="random", path="llama")
         with pytest.raises(BackboneError, match="device=cuda"):
@@ -171,8 +199,6 @@ def test_dtype_and_device_are_checked(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_a_head_that_is_not_linear_is_refused(tmp_path: Path) -> None:
     folder = saved(tmp_path / "m")
-    import json
-
     config = json.loads((folder / "config.json").read_text())
     config["final_logit_softcapping"] = 30.0
     (folder / "config.json").write_text(json.dumps(config))
