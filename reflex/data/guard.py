@@ -27,10 +27,23 @@ def overlapping_ids(states: Mapping[str, Any], root: Path | None = None) -> set[
     return {name for name, state in states.items() if index.reason(state)}
 
 
+def held_against(root: Path | None = None) -> dict[str, int]:
+    """Rows of every benchmark file that items are compared with, by its path below the data folder."""
+    root = (root or data_root()).resolve()
+    return {
+        str(path.relative_to(root)): sum(1 for _ in json_lines(path))
+        for path in _benchmark_files(root)
+    }
+
+
+def _benchmark_files(root: Path) -> list[Path]:
+    return [path for pattern in BENCHMARK_FILES for path in sorted(root.glob(pattern))]
+
+
 @cache
 def benchmark_index(root: Path) -> Index | None:
     """The index over all benchmark rows below `root`; None (and a warning) when there are none."""
-    files = [path for pattern in BENCHMARK_FILES for path in sorted(root.glob(pattern))]
+    files = _benchmark_files(root)
     if not files:
         log.warning(
             "no benchmark rows below %s: names are checked, overlapping rows are not (set REFLEX_DATA)",

@@ -54,6 +54,8 @@ def trained_on(folder: Path) -> dict[str, Any] | None:
         facts["allow"] = (config.get("mixture") or {}).get("allow") or []
     if before := (facts.get("training") or {}).get("went_on_from"):
         _add(facts, trained_on(Path(before)))
+        # Told by its run where it is a release: a path means nothing elsewhere.
+        facts["training"]["went_on_from"] = (manifest_of(Path(before)) or {}).get("run", before)
     return facts or None
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from reflex.errors import ConfigError, RecordError
+from reflex.errors import ConfigError, ContaminationError, RecordError
 from reflex.readouts.base import used_readouts
 
 if TYPE_CHECKING:
@@ -92,23 +92,23 @@ def fill(work: Path, source: Path, record: RunRecord, title: str) -> dict[str, A
         "schema": SCHEMA,
         "name": title,
         "run": record.hash,
-        "base": {
-            key: record.config["backbone"].get(key)
-            for key in ("name", "source", "path", "revision")
-        }
-        | {"weights_sha256": record.backbone.get("weights_sha256")},
+        "base": {key: record.config["backbone"].get(key) for key in ("name", "source", "path")}
+        | {key: record.backbone.get(key) for key in ("revision", "weights_sha256")},
         "adapter_sha256": record.backbone.get("adapter_sha256"),
         "prompt": {"sha256": record.prompt_hash, **record.config["prompt"]},
         "readout": {kind: record.config["readout"][kind] for kind in ("choice", "noul", "score")},
         "orders": record.config["orders"],
         "training": training,
         "contamination": contamination(training, work / "calibration.json"),
+        "guard": guard_report(record),
         "suite": {key: record.data.get(key) for key in ("suite", "sha256", "n_rows")},
         "metrics": record.metrics,
         "by": record.by,
         "parts": parts,
     }
-    (work / "README.md").write_text(card(manifest, record), encoding="utf-8")
+    fitted = work / "calibration.json"
+    calibration = json.loads(fitted.read_text(encoding="utf-8")) if fitted.is_file() else None
+    (work / "README.md").write_text(card(manifest, calibration), encoding="utf-8")
     manifest["files"] = {
         str(path.relative_to(work)): file_sha256(path)
         for path in sorted(work.rglob("*"))
@@ -117,6 +117,29 @@ def fill(work: Path, source: Path, record: RunRecord, title: str) -> dict[str, A
     text = json.dumps(manifest, indent=1, ensure_ascii=False, default=str)
     (work / MANIFEST).write_text(text + "\n", encoding="utf-8")
     return manifest
+
+
+def guard_report(record: RunRecord) -> dict[str, Any]:
+    """The benchmark rows that the guard knows here, and the rows of the last training held against them again.
+
+    Raises ContaminationError naming a trained row that shares text with one of them.
+    """
+    from reflex.data.guard import held_against, overlapping_ids
+    from reflex.data.rows import read_jsonl
+    from reflex.tasks.lineage import ROWS
+
+    found: dict[str, Any] = {"benchmark_rows": held_against(), "trained_rows_checked": 0}
+    adapter = record.config["backbone"].get("adapter")
+    rows = Path(adapter).parent / ROWS if adapter else None
+    if rows is not None and rows.is_file():
+        states = {row.id: row.state for row in read_jsonl(rows)}
+        if shared := overlapping_ids(states):
+            raise ContaminationError(
+                f"{rows}: row {min(shared)} and {len(shared) - 1} more share text with a benchmark row; train "
+                "again without them"
+            )
+        found["trained_rows_checked"] = len(states)
+    return found
 
 
 def contamination(training: dict[str, Any] | None, calibration: Path) -> str:

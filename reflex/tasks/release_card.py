@@ -15,12 +15,12 @@ ALLOWS = {
 SHOWN = ("accuracy", "nll", "brier", "ece_10", "ece_15")
 
 
-def card(manifest: Mapping[str, Any], record: Any) -> str:
-    """Markdown. Every number comes from the record, every statement from the manifest."""
-    return "\n".join(_lines(manifest, record)).rstrip() + "\n"
+def card(manifest: Mapping[str, Any], calibration: Mapping[str, Any] | None) -> str:
+    """Markdown. Every number and statement comes from the manifest or the calibration file."""
+    return "\n".join(_lines(manifest, calibration)).rstrip() + "\n"
 
 
-def _lines(manifest: Mapping[str, Any], record: Any) -> Iterator[str]:
+def _lines(manifest: Mapping[str, Any], calibration: Mapping[str, Any] | None) -> Iterator[str]:
     base = manifest["base"]
     yield f"# {manifest['name']}"
     yield ""
@@ -51,9 +51,9 @@ def _lines(manifest: Mapping[str, Any], record: Any) -> Iterator[str]:
         counts = f"{done['steps']} steps, {done['rows']} rows, {done['tokens']} tokens"
         yield f"| trained for | {counts}{times} |"
     yield ""
-    yield f"## Measured on {manifest['suite']['suite']} ({manifest['suite']['n_rows']} rows)"
+    yield f"## Measured on {manifest['suite']['suite']}: {manifest['metrics']['nll']['n']} decisions"
     yield ""
-    yield "95 % intervals in brackets."
+    yield "95 % intervals in brackets. No row that the temperatures were fitted on is among them."
     yield ""
     groups = {
         "all": manifest["metrics"],
@@ -65,9 +65,13 @@ def _lines(manifest: Mapping[str, Any], record: Any) -> Iterator[str]:
     for group, metrics in groups.items():
         yield f"| {group} | " + " | ".join(_shown(metrics.get(name)) for name in names) + " |"
     yield ""
+    if calibration is not None:
+        yield from _calibration(calibration)
     yield "## Training data"
     yield ""
     yield manifest["contamination"]
+    yield ""
+    yield _guard(manifest["guard"])
     if (training.get("training") or {}).get("unknown_before"):
         yield ""
         yield (
@@ -95,9 +99,44 @@ def _lines(manifest: Mapping[str, Any], record: Any) -> Iterator[str]:
     yield "## Limits"
     yield ""
     yield (
-        "A small model: it is a demonstration of mechanism and calibration. Probabilities are calibrated on "
-        "held-out rows of the training families; on other tasks they may be off. Not for decisions about people."
+        "A small model: it is a demonstration of mechanism and calibration. On tasks unlike those it was "
+        "calibrated on its probabilities may be off. Not for decisions about people."
     )
+
+
+def _calibration(fitted: Mapping[str, Any]) -> Iterator[str]:
+    about = fitted["fitted_on"]
+    yield "## Calibration"
+    yield ""
+    yield (
+        f"`{fitted['name']}`: temperatures by {fitted['rule']}, fitted on {about['n']} decisions on held-out rows of "
+        f"{', '.join(sorted(about['sources']))} (families: {', '.join(sorted(about['families']))})."
+    )
+    yield ""
+    yield "| bucket | temperature |"
+    yield "|---|---|"
+    for bucket, value in sorted(fitted["temperatures"].items()):
+        yield f"| {bucket} | {value:.2f} |"
+    yield ""
+    for warning in fitted["warnings"]:
+        yield f"- {warning}"
+    if fitted["warnings"]:
+        yield ""
+
+
+def _guard(report: Mapping[str, Any]) -> str:
+    files = report["benchmark_rows"]
+    if not files:
+        return "No benchmark rows were found where this release was made: names were checked, texts were not."
+    known = ", ".join(f"{name} ({rows})" for name, rows in files.items())
+    checked = report["trained_rows_checked"]
+    again = (
+        f" The {checked} rows of the last training were held against them once more for this release: none shares "
+        "a text, a sentence or eight words in a row."
+        if checked
+        else ""
+    )
+    return f"Benchmark rows that were compared with (file, rows): {known}.{again}"
 
 
 def licence_statement(sources: Mapping[str, Mapping[str, Any]]) -> str:
