@@ -55,6 +55,14 @@ def test_they_keep_their_answer_over_every_state(name: str, data_root: Path):
             assert not (answered and row.state == donors[0].states[0])
 
 
+def test_a_question_that_holds_its_claim_is_answered_by_a_foreign_passage(data_root: Path):
+    asks = [
+        ask for item in first_items("passage_questions", data_root) for ask in item.asks.values()
+    ]
+    assert asks
+    assert not any(can_abstain(ask) for ask in asks)
+
+
 def write_claims(path: Path, outcomes: tuple[str, ...]) -> None:
     claims = [(f"{path.stem} evidence {i}", f"claim {i}") for i in range(200)]
     write_lines(

@@ -49,7 +49,9 @@ def item(raw: Mapping[str, Any]) -> Item:
         wordings = tuple(
             shape.format(question=question, query=query, claim=claim) for shape in SHAPES
         )
-        asks[f"q{number}"] = Ask("noul", wordings, "true" if supported else "false", ANSWER_SETS)
+        # The claim is in the question, so a foreign passage answers it: it does not say so.
+        label = "true" if supported else "false"
+        asks[f"q{number}"] = Ask("noul", wordings, label, ANSWER_SETS, abstains=False)
     states = (raw["passage"], {"passage": raw["passage"]})
     return Item(raw["id"], states, asks, group=raw["passage"])
 

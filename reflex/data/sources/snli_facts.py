@@ -12,8 +12,11 @@ from reflex.data.sources.sentences import PASSAGES
 LABELS = {"entailment": "yes", "neutral": "maybe", "contradiction": "no"}
 
 
-def item(raw: Mapping[str, Any]) -> Item:
-    return pair_item(str(raw["id"]), raw["premise"], raw["hypothesis"], LABELS[raw["label"]])
+def item(raw: Mapping[str, Any]) -> Item | None:
+    label = LABELS.get(raw["label"])
+    if label is None:
+        return None
+    return pair_item(str(raw["id"]), raw["premise"], raw["hypothesis"], label)
 
 
 SOURCE = Source(
