@@ -206,5 +206,5 @@ def test_report_without_the_extra(
 
 
 def test_unknown_target(places: Places, capsys: pytest.CaptureFixture[str]) -> None:
-    assert report.main(["target=pdf", f"runs_dir={places.runs}"]) == 2
+    assert report.main(["target=pdf", f"runs_dir={places.runs}"]) == 1
     assert capsys.readouterr().err == "error: target='pdf' is not one of markdown, html, wandb\n"
