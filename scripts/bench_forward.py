@@ -3,7 +3,8 @@
     python scripts/bench_forward.py [workload=scripts/workloads/ten_questions.json] [repeats=7] [key=value …]
 
 The workload is a request in wire format. Every variant runs once per round, in turn, so that a machine that
-slows down slows all of them; medians over rounds are printed with the ratio against our own cold request.
+slows down slows all of them; medians over rounds are printed, with three ratios that have a bound. A missed
+bound is named, and the exit status is 1.
 Further `key=value` arguments are overrides of the run's configuration (`backbone=…`, `device.dtype=…`).
 
 What is compared:
@@ -37,7 +38,16 @@ HERE = Path(__file__).parent
 Variants = dict[str, Callable[[], Any]]
 
 
-def main() -> None:
+BOUNDS = {
+    "(a) ours cold / bare forward over the same tokens": ("ours cold", "bare", "at most", 1.0),
+    "(b) per branch / ours cold": ("per branch", "ours cold", "at least", 4.5),
+    "(c) ours warm / ours cold": ("ours warm", "ours cold", "at most", 0.85),
+}
+"""Ratio → (numerator, denominator, which way, bound)."""
+
+
+def main() -> int:
+    """Measure, print, judge: 1 when a bound is missed."""
     given = dict(argument.split("=", 1) for argument in sys.argv[1:])
     workload = Path(given.pop("workload", HERE / "workloads" / "ten_questions.json"))
     repeats = int(given.pop("repeats", 7))
@@ -76,17 +86,22 @@ def main() -> None:
         repeats,
     )
     tell(times)
-    cold_s = times["ours cold"]
-    print(
-        f"(a) ours cold / bare forward over the same tokens   {cold_s / times['bare']:.2f}  (at most 1.0)"
-    )
-    print(
-        f"(b) per branch / ours cold                          {times['per branch'] / cold_s:.2f}  (at least 4.5)"
-    )
-    print(
-        f"(c) ours warm / ours cold                           {times['ours warm'] / cold_s:.2f}  (at most 0.85)"
-    )
+    missed = judge(times)
     crossover(decider, request, config, repeats)
+    if missed:
+        print(f"\nmissed: {'; '.join(missed)}")
+    return 1 if missed else 0
+
+
+def judge(times: dict[str, float]) -> list[str]:
+    """Print each bounded ratio; returns those that miss their bound."""
+    missed = []
+    for name, (above, below, way, bound) in BOUNDS.items():
+        ratio = times[above] / times[below]
+        print(f"{name:<51} {ratio:.2f}  ({way} {bound})")
+        if not (ratio <= bound if way == "at most" else ratio >= bound):
+            missed.append(f"{name} {ratio:.2f} ({way} {bound})")
+    return missed
 
 
 def crossover(decider: Any, request: Request, config: ForwardConfig, repeats: int) -> None:
@@ -151,4 +166,4 @@ def tell(times: dict[str, float]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
