@@ -14,6 +14,7 @@ from reflex.backbones.config import BackboneConfig, DeviceConfig
 from reflex.backbones.dtype import resolve_dtype
 from reflex.backbones.locate import locate
 from reflex.backbones.random_model import random_model
+from reflex.backbones.tokens import PromptTokenizer
 from reflex.errors import BackboneError, ConfigError
 
 CPU = DeviceConfig(dtype="float32")
@@ -154,6 +155,72 @@ def test_broken_files_are_one_line(tmp_path: Path) -> None:
     config = BackboneConfig(name="x", source="gguf", path=str(tmp_path / "x.gguf"))
     with pytest.raises(BackboneError, match=r"x\.gguf: not a GGUF file"):
         load_backbone(config, CPU)
+
+
+def write_gguf(path: Path, model: Any, tokenizer: Any, without: str = "") -> None:
+    """A Llama in float32 as the format keeps it: rotary halves of queries and keys interleaved.
+
+    `without`: name of a tensor to leave out.
+    """
+    import gguf
+
+    config, writer = model.config, gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    names = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
+    added = tokenizer.get_added_vocab()
+    kinds = [gguf.TokenType.CONTROL if name in added else gguf.TokenType.NORMAL for name in names]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(names)
+    writer.add_token_types(kinds)
+    merges = json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]
+    writer.add_token_merges([" ".join(pair) for pair in merges])
+    writer.add_eos_token_id(tokenizer.eos_token_id)
+    writer.add_chat_template(tokenizer.chat_template)
+    known = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
+    for name, tensor in model.state_dict().items():
+        if name == without:
+            continue
+        for part, count in heads.items():
+            if part in name:
+                halves = tensor.view(count, 2, -1, tensor.shape[1])
+                tensor = halves.transpose(1, 2).reshape(tensor.shape)
+        writer.add_tensor(known.get_name(name, (".weight",)), tensor.numpy().copy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@pytest.mark.slow
+def test_a_gguf_file_is_the_model_that_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFLEX_CACHE", str(tmp_path / "cache"))
+    model, tokenizer = random_model("llama", 0)
+    write_gguf(tmp_path / "tiny.gguf", model, tokenizer)
+    config = BackboneConfig(name="tiny", source="gguf", path=str(tmp_path / "tiny.gguf"))
+    backbone = load_backbone(config, CPU)
+    with torch.inference_mode():
+        wanted = model.eval()(input_ids=IDS).logits
+    assert float((logits(backbone) - wanted).abs().max()) < 1e-5
+    assert backbone.tokens.template == PromptTokenizer(tokenizer).template
+    assert backbone.tokens.encode_plain("Hello <|im_end|>") == PromptTokenizer(
+        tokenizer
+    ).encode_plain("Hello <|im_end|>")
+    assert backbone.tokenizer.encode("<|im_end|>") == [tokenizer.eos_token_id]
+    write_gguf(tmp_path / "part.gguf", model, tokenizer, without="model.norm.weight")
+    config = BackboneConfig(name="part", source="gguf", path=str(tmp_path / "part.gguf"))
+    with pytest.raises(BackboneError, match=r"part\.gguf: 1 weights are not in it.*model\.norm"):
+        load_backbone(config, CPU)
+    assert len([*(tmp_path / "cache/backbones").glob("*/config.json")]) == 1
 
 
 @pytest.mark.parametrize(("bfloat16_s", "faster"), [(0.001, "bfloat16"), (0.05, "float32")])

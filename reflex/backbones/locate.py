@@ -161,8 +161,8 @@ def _dequantise(gguf: Path, work: Path) -> None:
 
     hf_logging.disable_progress_bar()
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            str(gguf.parent), gguf_file=gguf.name, dtype=torch.float32
+        pair: Any = AutoModelForCausalLM.from_pretrained(
+            str(gguf.parent), gguf_file=gguf.name, dtype=torch.float32, output_loading_info=True
         )
         tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), gguf_file=gguf.name)
     except OSError:
@@ -171,6 +171,13 @@ def _dequantise(gguf: Path, work: Path) -> None:
         raise BackboneError(
             f"{gguf}: not a GGUF file transformers can read ({first_line(error)})"
         ) from None
+    model, loaded = pair
+    # transformers fills absent weights with random ones and only warns.
+    if absent := sorted(loaded["missing_keys"]):
+        raise BackboneError(
+            f"{gguf}: {len(absent)} weights are not in it, the first is {absent[0]}; the file is incomplete "
+            "or of a model that transformers cannot read from GGUF"
+        )
     # The loader marks the model as quantised; its weights are plain float32 by now.
     if hasattr(model, "hf_quantizer"):
         del model.hf_quantizer
