@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -11,11 +13,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from reflex.errors import ConfigError
 from reflex.tracking import wandb_run as module
-from reflex.tracking.offline import offline_runs, read_offline
+from reflex.tracking.offline import _inspect, _records, offline_runs, read_offline
 from reflex.tracking.record import RunIdentity, RunRecord, read_record, write_record
 from reflex.tracking.wandb import WandbMode, WandbTracker, has_account, resolve_mode
 from reflex.tracking.wandb_payload import summary_of
@@ -52,6 +55,23 @@ def cell(runs: Path, orders: str, config: WandbTracker | None = OFFLINE, **chang
     return tracker
 
 
+def check_diagram(log: Path) -> None:
+    """The reliability diagram of FRAME is in the run: its table bin by bin, and a chart that shows it."""
+    (kept,) = log.parent.glob("files/media/table/reliability_*.table.json")
+    table = json.loads(kept.read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    answers = pd.DataFrame({"top": FRAME["probabilities"].map(max)})
+    answers["right"] = FRAME["probabilities"].map(lambda p: p.index(max(p))) == FRAME["gold"]
+    bins = answers.groupby((answers["top"] * 15).map(math.ceil))
+    assert [row["n"] for row in rows] == [*bins.size()]
+    assert [row["confidence"] for row in rows] == pytest.approx([*bins["top"].mean()])
+    assert [row["accuracy"] for row in rows] == pytest.approx([*bins["right"].mean()])
+    updates = [each["config"]["update"] for each in _records(_inspect(log)) if "config" in each]
+    (chart,) = (c for each in updates for key, c in each.items() if "reliability_plot" in key)
+    fields = chart["panel_config"]["fieldSettings"]
+    assert (fields["x"], fields["y"]) == ("confidence", "accuracy")
+
+
 def test_two_cells_are_two_finished_runs_with_the_records_numbers(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
@@ -69,7 +89,9 @@ def test_two_cells_are_two_finished_runs_with_the_records_numbers(
     assert shown.out == ""
     assert shown.err == ""
 
-    runs = {run["name"]: run for run in map(read_offline, offline_runs(tmp_path))}
+    logs = offline_runs(tmp_path)
+    check_diagram(logs[0])
+    runs = {run["name"]: run for run in map(read_offline, logs)}
     assert set(runs) == {"orders=one", "orders=two"}
     assert len({run["id"] for run in runs.values()}) == 2
     for orders, run in (("one", runs["orders=one"]), ("two", runs["orders=two"])):
@@ -86,7 +108,9 @@ def test_two_cells_are_two_finished_runs_with_the_records_numbers(
         assert numbers["type/noul/accuracy/low"] == kept.by["type"]["noul"]["accuracy"]["low"]
         assert numbers["cost/cache/misses"] == 40
         assert {key: run["summary"].get(key) for key in numbers} == numbers
-        assert run["summary"]["reliability"]["_type"] == "table-file"
+        table, plotted = (run["summary"][key] for key in ("reliability", "reliability_plot_table"))
+        assert table["_type"] == plotted["_type"] == "table-file"
+        assert table["sha256"] == plotted["sha256"]
         files = run["artifacts"][f"averaging-{kept.hash[:12]}"]
         extra = ["adapter/weights.bin", "calibration.json"] if orders == "two" else []
         assert files == [*extra, "predictions.parquet", "record.json"]
