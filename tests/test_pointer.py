@@ -19,6 +19,7 @@ from reflex.model import DecisionModel
 from reflex.prompts.orders import OrdersConfig
 from reflex.prompts.styles.chat import ChatStyle
 from reflex.readouts.auto import Config as AutoConfig
+from reflex.readouts.merge import merge
 from reflex.readouts.pointer import Config
 from reflex.readouts.pointer_head import load_head, make_head
 from reflex.training.save import save_heads
@@ -59,6 +60,13 @@ def test_reordering_options_changes_not_one_bit(path):
     assert len(set(wanted.values())) == len(OPTIONS)
     for order in itertools.islice(itertools.permutations(OPTIONS), 0, 120, 17):
         assert probabilities(model, Choice(criteria=dict.fromkeys(order))) == wanted
+
+
+def test_what_is_served_does_not_depend_on_the_order_it_is_summed_in():
+    for _ in range(50):
+        p = torch.rand(1, 9, dtype=torch.float64).numpy()
+        for order in (slice(None, None, -1), [3, 1, 4, 0, 5, 8, 2, 6, 7]):
+            assert (merge(p[:, order]) == merge(p)[order]).all()
 
 
 def test_more_orders_are_one_pass():

@@ -6,6 +6,7 @@ softmax(scores / T) per order → option keys → mean of probabilities.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,9 +46,9 @@ def order_distributions(
 
 
 def merge(distributions_ok: Floats) -> Floats:
-    """Arithmetic mean over orders, renormalised: (keys,)."""
+    """Arithmetic mean over orders, renormalised: (keys,). Bit for bit the same however the keys are ordered."""
     mean = distributions_ok.mean(axis=0)
-    return mean / mean.sum()
+    return mean / math.fsum(mean)  # exact: a plain sum's last bit depends on the order
 
 
 def disagreement(distributions_ok: Floats) -> float:
