@@ -206,6 +206,9 @@ def test_the_committed_manifest_holds_what_it_says(
     assert not Path(entry["path"]).is_absolute()
     record = read_record(folder)
     assert record.hash == entry["run"]
+    assert Path(entry["path"]) == Path("releases/embedded")  # as the README says
+    assert entry["gate"]["against"], "it was let through against what was stable before"
+    assert entry["gate"]["limit"] is None
     assert not record.debug
     assert record.backbone["weights_sha256"] == entry["hashes"]["weights_sha256"]
     assert entry["gate"]["measured"]
