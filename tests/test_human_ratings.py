@@ -18,10 +18,11 @@ from omegaconf import OmegaConf
 
 from reflex.assets import RegistryAsset
 from reflex.benchmarks import HumanRatings, Suite, limited
-from reflex.benchmarks.human_ratings import FILES, QUESTIONS, join, labels_of
+from reflex.benchmarks.human_ratings import QUESTIONS
 from reflex.contract import Choice, Noul, Score, option_keys
 from reflex.data import Row, items_sha256, rows_sha256
 from reflex.data.augment import canonical_row
+from reflex.data.human_ratings import FILES, join, labels_of
 from reflex.data.sources import source
 from reflex.errors import AssetError, ConfigError, DataError
 
@@ -281,7 +282,7 @@ def test_the_default_selection_is_what_it_was() -> None:
 def test_as_a_source_it_trains_on_what_the_suite_does_not_measure(
     asset: RegistryAsset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reflex.benchmarks.human_ratings.HUMAN_RATINGS", asset)
+    monkeypatch.setattr("reflex.data.sources.human_ratings.HUMAN_RATINGS", asset)
     each = source("human_ratings")
     items = each.items(tmp_path)
     measured = {row.state for row in HumanRatings(per_family=None).load_from(asset).rows}

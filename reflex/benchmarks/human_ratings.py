@@ -7,31 +7,21 @@ and Eric Gilbert, VADER, ICWSM 2014; a member of the `vaderSentiment` sdist, MIT
 
 from __future__ import annotations
 
-import html
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from math import fsum
 from typing import Any
 
-from reflex.assets import HUMAN_RATINGS, RegistryAsset, fetch, read_tar
+from reflex.assets import HUMAN_RATINGS, RegistryAsset
 from reflex.benchmarks.base import Suite, check_count
 from reflex.contract import Question, parse_question
+from reflex.data.human_ratings import FILES, NAME, Item, families, labels_of
 from reflex.data.rows import Row
-from reflex.data.splits import HALVES, hash_order, split_of
-from reflex.errors import ConfigError, DataError
+from reflex.data.splits import HALVES
+from reflex.errors import ConfigError
 
-NAME = "human_ratings"
-FILES = {
-    "tweets": "tweets",
-    "movies": "movieReviewSnippets",
-    "products": "amazonReviewSnippets",
-    "news": "nytEditorialSnippets",
-}
 SPLITS = (*HALVES, "all")
-_PARTS = ("GroundTruth", "anonDataRatings")
 
 NOTES = {
     "labels": "shares of raters. positive: rating above 0 (a neutral rating is a no); "
@@ -111,29 +101,24 @@ class HumanRatings:
 
     def load_from(self, asset: RegistryAsset) -> Suite:
         """`load` from another asset of the same shape (the tests have a tiny one)."""
-        path = fetch(asset)
-        seen: set[str] = set()
         chosen: list[list[Row]] = []
         read: dict[str, Any] = {}
-        for family, stem in FILES.items():  # all of them: repeats are found across families
-            members = [f"hutto_ICWSM_2014/{stem}_{part}.txt" for part in _PARTS]
-            texts, ratings = read_tar(path, members).values()
-            items, dropped = join(texts, ratings, seen)
-            if family not in self.families:
+        for family in families(asset):
+            if family.name not in self.families:
                 continue
-            if not items:
-                raise DataError(f"{path}: no usable rows of {family}, dropped {dict(dropped)}")
-            splits = _split(family, items)
             wanted = list(HALVES) if self.split == "all" else [self.split]
             # One list per family and split, so that `limit` is balanced over both.
             chosen += [
-                [self._row(family, name, item) for item in splits[name][: self.per_family]]
+                [
+                    self._row(family.name, name, item)
+                    for item in family.splits[name][: self.per_family]
+                ]
                 for name in wanted
             ]
-            raters = [len(item.ratings) for item in items]
-            read[family] = {
-                "available": {name: len(members) for name, members in splits.items()},
-                "dropped": dict(sorted(dropped.items())),
+            raters = [len(item.ratings) for items in family.splits.values() for item in items]
+            read[family.name] = {
+                "available": {name: len(items) for name, items in family.splits.items()},
+                "dropped": dict(sorted(family.dropped.items())),
                 "raters": [min(raters), max(raters)],
             }
         rows = [row for rank in zip_longest(*chosen) for row in rank if row is not None]
@@ -169,115 +154,9 @@ class HumanRatings:
         )
 
 
-def _split(family: str, items: list[Item]) -> dict[str, list[Item]]:
-    """Items of each split in hash order; the sentences of one article stay together."""
-    splits: dict[str, list[Item]] = {name: [] for name in HALVES}
-    for item in hash_order(items, lambda item: f"{family}/{item.id}", NAME):
-        splits[split_of(f"{family}/{item.article}", NAME)].append(item)
-    return splits
-
-
 def _check_names(key: str, given: Sequence[str], known: Iterable[str]) -> None:
     known = list(known)
     if not given or len(set(given)) != len(given):
         raise ConfigError(f"{key}={list(given)} must name each of its entries once")
     if unknown := [name for name in given if name not in known]:
         raise ConfigError(f"{key}: {unknown[0]!r} is unknown; choose from {', '.join(known)}")
-
-
-def labels_of(ratings: Sequence[int]) -> dict[str, dict[str, float]]:
-    """Raters' shares as the labels of `QUESTIONS`.
-
-    They agree exactly: the share above 0 is the same float in `positive` and in `sentiment`.
-    """
-    n = len(ratings)
-    count = Counter(ratings)
-    above = sum(number for rating, number in count.items() if rating > 0)
-    below = sum(number for rating, number in count.items() if rating < 0)
-    return {
-        "positive": {"true": above / n, "false": (n - above) / n},
-        "sentiment": {"negative": below / n, "neutral": count[0] / n, "positive": above / n},
-        "rating": {str(level): count[level - 4] / n for level in range(9)},
-    }
-
-
-@dataclass(frozen=True)
-class Item:
-    """One text with its raw ratings; `article` is what its sentences share (itself if nothing)."""
-
-    id: str
-    article: str
-    text: str
-    ratings: tuple[int, ...]
-
-
-def join(texts: bytes, ratings: bytes, seen: set[str]) -> tuple[list[Item], Counter[str]]:
-    """Join the two files of a family on the id; what cannot be trusted is counted by reason.
-
-    `seen` holds the folded texts met so far and is extended: a repeat would leak across splits.
-    """
-    dropped: Counter[str] = Counter()
-    means: dict[str, tuple[float, tuple[int, ...]]] = {}
-    for fields in _lines(ratings, 4, dropped):
-        parsed = _ratings(fields[3])
-        if parsed is None:
-            dropped["bad_ratings"] += 1
-        else:
-            means[fields[0]] = (fsum(parsed) / len(parsed), parsed)
-    items: list[Item] = []
-    known: set[str] = set()
-    for identity, stated, raw in _lines(texts, 3, dropped):
-        known.add(identity)
-        text = html.unescape(raw).strip()
-        folded = " ".join(text.casefold().split())
-        if identity not in means:
-            dropped["text_without_ratings"] += 1
-        elif not text:
-            dropped["empty_text"] += 1
-        elif not _agrees(stated, means[identity][0]):
-            dropped["means_disagree"] += 1
-        elif folded in seen:
-            dropped["repeated_text"] += 1
-        else:
-            seen.add(folded)
-            items.append(Item(identity, identity.split("_")[0], text, means[identity][1]))
-    dropped["ratings_without_text"] += len(means.keys() - known)
-    return items, +dropped
-
-
-def _lines(data: bytes, columns: int, dropped: Counter[str]) -> Iterable[list[str]]:
-    """Tab-separated lines with unique first fields; UTF-8, else Windows-1252 line by line."""
-    ids: set[str] = set()
-    for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-        line = line.rstrip(b"\r")
-        if not line.strip():
-            continue
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError:
-            text = line.decode("cp1252", "replace")
-        fields = text.split("\t", columns - 1)
-        if len(fields) != columns or "\ufffd" in text:
-            dropped["unreadable_line"] += 1
-        elif fields[0] in ids:
-            dropped["repeated_id"] += 1
-        else:
-            ids.add(fields[0])
-            yield fields
-
-
-def _ratings(field: str) -> tuple[int, ...] | None:
-    """The raw ratings, or None unless they are a non-empty list of whole numbers in −4…4."""
-    try:
-        values = json.loads(field)
-    except json.JSONDecodeError:
-        return None
-    good = isinstance(values, list) and values and all(v in range(-4, 5) for v in values)
-    return tuple(int(value) for value in values) if good else None
-
-
-def _agrees(stated: str, mean: float) -> bool:
-    try:
-        return abs(float(stated) - mean) < 0.01
-    except ValueError:
-        return False

@@ -11,8 +11,9 @@ from typing import Any
 
 from reflex.assets import RegistryAsset
 from reflex.benchmarks.base import Suite
-from reflex.benchmarks.human_ratings import FILES, HumanRatings
+from reflex.benchmarks.human_ratings import HumanRatings
 from reflex.contract import Question, parse_question
+from reflex.data.human_ratings import FILES
 from reflex.data.rows import Row, parse_label
 
 NAME = "question_sensitivity"

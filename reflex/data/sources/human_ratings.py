@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from reflex.assets import HUMAN_RATINGS
+from reflex.data.human_ratings import families, labels_of
 from reflex.data.sources.base import Ask, Item, OptionSet, Source
 
 POSITIVE = ("Is the sentiment of this text positive?", "Does the writer think well of it?")
@@ -39,14 +40,21 @@ LEVELS = (
 )
 
 
-def derive(_: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
-    from reflex.benchmarks.human_ratings import HumanRatings
+ROLES = {"fit": "train", "report": "report"}
+"""Half of the benchmark → role here."""
 
-    roles = {"fit": "train", "report": "report"}
-    for row in HumanRatings(per_family=None, split="all").load().rows:
-        yield {"id": row.id, "text": row.state, "labels": row.labels, "group": row.group} | {
-            "role": roles[row.split]
-        }
+
+def derive(_: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
+    for family in families(HUMAN_RATINGS):
+        for split, rated in family.splits.items():
+            for each in rated:
+                yield {
+                    "id": f"{family.name}/{each.id}",
+                    "text": each.text,
+                    "labels": labels_of(each.ratings),
+                    "group": f"{family.name}/{each.article}",
+                    "role": ROLES[split],
+                }
 
 
 def item(raw: Mapping[str, Any]) -> Item:
