@@ -192,7 +192,9 @@ def write_gguf(path: Path, model: Any, tokenizer: Any, without: str = "") -> Non
             if part in name:
                 halves = tensor.view(count, 2, -1, tensor.shape[1])
                 tensor = halves.transpose(1, 2).reshape(tensor.shape)
-        writer.add_tensor(known.get_name(name, (".weight",)), tensor.numpy().copy())
+        known_as = known.get_name(name, (".weight",))
+        assert known_as is not None
+        writer.add_tensor(known_as, tensor.numpy().copy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -101,8 +101,7 @@ def test_the_rest_goes_to_the_head_whose_weights_the_run_has(head: str, tmp_path
 
 
 def test_which_head_a_router_has_is_the_same_everywhere_it_is_asked() -> None:
-    group = OmegaConf.to_container(OmegaConf.structured(readout_config()(choice="auto")))
-    assert isinstance(group, dict)
+    group: Any = OmegaConf.to_container(OmegaConf.structured(readout_config()(choice="auto")))
     assert used_readouts(group) == ("auto", "label_tokens", "pointer")  # nothing trained yet
     assert used_options(group)["auto"]["head"] == "pointer"
     named = {**group, "auto": {**group["auto"], "head": "pointer"}}

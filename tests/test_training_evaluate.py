@@ -128,7 +128,8 @@ def test_only_what_is_here_and_trained_is_sent(tmp_path: Path) -> None:
     (folder / "adapter").mkdir(parents=True)
     (folder / "backbone").mkdir()
     heads, fitted = folder / "heads.safetensors", tmp_path / "calibration.json"
-    heads.touch(), fitted.touch()
+    heads.touch()
+    fitted.touch()
     words = [
         *(
             "readout=pointer",
