@@ -139,6 +139,7 @@ PLACES = (2.0, 0.0, -2.0)
 WORTH = {"good": 0.6, "bad": 0.0, "fine": -0.6, "true": 0.3, "false": 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["position_prior", "position_prior_content_free"])
 def test_a_planted_place_effect_is_taken_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

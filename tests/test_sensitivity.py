@@ -103,6 +103,7 @@ def test_the_suite_asks_each_text_in_opposite_ways(asset: Any) -> None:  # noqa:
         QuestionSensitivity(families=["poems"])
 
 
+@pytest.mark.slow
 def test_a_runs_record_and_page_hold_the_pairs_of_its_task_file(
     tmp_path: Path, tmp_runs: Path
 ) -> None:
