@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from reflex.contract import TYPES
 from reflex.errors import ConfigError
 from reflex.remote.remote import remote_model
 
@@ -129,7 +130,7 @@ def check_config(cfg: DictConfig) -> None:
     for group in ("backbone", "device", "readout", "forward", "tracker"):
         to_object(cfg[group])
     remote_model(cfg)
-    for kind in ("choice", "noul", "score"):
+    for kind in TYPES:
         if cfg.readout[kind] not in cfg.readout:
             known = [name for name in cfg.readout if isinstance(cfg.readout[name], DictConfig)]
             raise ConfigError(

@@ -17,6 +17,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
 from reflex.backbones.config import BackboneConfig, DeviceConfig
+from reflex.contract import TYPES
 from reflex.discover import modules, targets
 from reflex.forward.config import ForwardConfig
 from reflex.prompts.orders import OrdersConfig
@@ -90,7 +91,7 @@ class RootConfig:
 @functools.cache
 def readout_config() -> type:
     """The `readout` group: a readout's name per question type, and every readout's own options."""
-    types = [(kind, str, field(default="label_tokens")) for kind in ("choice", "noul", "score")]
+    types = [(kind, str, field(default="label_tokens")) for kind in TYPES]
     own = [
         (name, module.Config, field(default_factory=module.Config))
         for name, module in modules("reflex.readouts", "\nclass Config")

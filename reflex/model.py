@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from reflex.backbones.backbone import Backbone
-from reflex.contract import Question, Request, option_keys
+from reflex.contract import TYPES, Question, Request, option_keys
 from reflex.errors import ConfigError
 from reflex.forward.config import ForwardConfig
 from reflex.forward.engine import Forward
@@ -201,9 +201,6 @@ class DecisionModel(torch.nn.Module):
             cache_hits=[all(result.cache_hits[own]) for own in own_trees],
             strategies=result.strategies,
         )
-
-
-TYPES = ("choice", "noul", "score")
 
 
 def _common(a: Sequence[int], b: Sequence[int]) -> int:

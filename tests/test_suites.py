@@ -247,10 +247,10 @@ def test_the_three_forms_hold_the_same_rows(tmp_path: Path, indent: int | None) 
         ({"labels": {**LABELS, "level": [0.5, 0.6, 0]}}, "probabilities sum to 1.1, not 1"),
         ({"labels": {**LABELS, "x": 1}}, "label 'x' belongs to no question"),
         ({"weight": 2}, "field 'weight' is unknown; a row has id, state, questions, labels"),
-        ({"questions": {"ok": {}}}, "questions.ok: no type; use one of 'noul', 'choice', 'score'"),
+        ({"questions": {"ok": {}}}, "questions.ok: no type; use one of 'choice', 'noul', 'score'"),
         (
             {"questions": {"ok": {"type": "nool"}}},
-            "questions.ok: no type 'nool'; use one of 'noul', 'choice', 'score'",
+            "questions.ok: no type 'nool'; use one of 'choice', 'noul', 'score'",
         ),
     ],
 )

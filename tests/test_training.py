@@ -84,6 +84,20 @@ def gradients(module: TrainingModule) -> dict[str, torch.Tensor]:
     return found
 
 
+def each_alone(module: TrainingModule) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Losses of the module's rows with every question as a request of its own, and their mean's gradients."""
+    alone = []
+    for row in module.rows:
+        for name in row.questions:
+            single = Row(row.id, row.state, {name: row.questions[name]}, {name: row.labels[name]})
+            module.rows = [single]
+            module.compiled = prepare_rows(module.model, [single])
+            alone.append(module.losses([0]))
+    losses = torch.cat(alone)
+    losses.mean().backward()
+    return losses, gradients(module)
+
+
 @pytest.mark.parametrize("path", ["llama", "qwen3", "qwen3_5"])
 def test_packed_rows_give_the_loss_and_gradients_of_single_questions(path):
     """All rows through one call, against every question as a request of its own."""
@@ -92,16 +106,7 @@ def test_packed_rows_give_the_loss_and_gradients_of_single_questions(path):
     together.mean().backward()
     packed = gradients(module)
 
-    alone = []
-    for row in module.rows:
-        for name in row.questions:
-            single = Row(row.id, row.state, {name: row.questions[name]}, {name: row.labels[name]})
-            module.rows = [single]
-            module.compiled = prepare_rows(module.model, [single])
-            alone.append(module.losses([0]))
-    apart = torch.cat(alone)
-    apart.mean().backward()
-    single_gradients = gradients(module)
+    apart, single_gradients = each_alone(module)
 
     assert torch.allclose(together, apart, atol=1e-5)
     assert packed.keys() == single_gradients.keys()

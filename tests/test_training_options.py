@@ -14,7 +14,6 @@ import torch
 from reflex.backbones.backbone import load_backbone
 from reflex.backbones.config import BackboneConfig, DeviceConfig
 from reflex.config import readout_config
-from reflex.data.rows import Row
 from reflex.forward.config import ForwardConfig
 from reflex.model import DecisionModel
 from reflex.prompts.orders import OrdersConfig
@@ -26,7 +25,7 @@ from reflex.training.lora import add_lora, lora_layers
 from reflex.training.lora_config import LoraConfig
 from reflex.training.module import TrainingModule, prepare, prepare_rows, rate, trainable
 from tests.test_pointer import CANDIDATES, pointer_model
-from tests.test_training import gradients, rows, training, weights
+from tests.test_training import each_alone, gradients, rows, training, weights
 from tests.test_training_progress import CPU
 from tests.test_training_targets import LETTERS
 from tests.test_training_targets import training as training_with
@@ -159,16 +158,7 @@ def test_packed_rows_give_the_loss_of_single_questions_with_every_readout(
     together = module.losses(range(2))
     together.mean().backward()
     packed = gradients(module)
-    alone = []
-    for row in module.rows:
-        for name in row.questions:
-            single = Row(row.id, row.state, {name: row.questions[name]}, {name: row.labels[name]})
-            module.rows = [single]
-            module.compiled = prepare_rows(module.model, [single])
-            alone.append(module.losses([0]))
-    apart = torch.cat(alone)
-    apart.mean().backward()
-    wanted = gradients(module)
+    apart, wanted = each_alone(module)
     assert torch.allclose(together, apart, atol=1e-5)
     assert packed.keys() == wanted.keys()
     for name, gradient in packed.items():

@@ -15,8 +15,7 @@ from typing import Any
 
 from reflex.assets import HUMAN_RATINGS, RegistryAsset
 from reflex.benchmarks.base import Suite, check_count
-from reflex.contract import Question, parse_question
-from reflex.data.human_ratings import FILES, NAME, Item, families, labels_of
+from reflex.data.human_ratings import FILES, NAME, QUESTIONS, Item, families, labels_of
 from reflex.data.rows import Row
 from reflex.data.splits import HALVES
 from reflex.errors import ConfigError
@@ -29,48 +28,6 @@ NOTES = {
     "dropped": "by family and reason; means_disagree: the two files of the family state different "
     "mean ratings for the text, so the raw ratings cannot be trusted to be the text's",
 }
-
-QUESTIONS: dict[str, Question] = {
-    "positive": parse_question(
-        {
-            "type": "noul",
-            "instructions": "Is the sentiment of this text positive?",
-            "criteria": {
-                "true": "The sentiment is positive.",
-                "false": "The sentiment is neutral or negative.",
-            },
-        }
-    ),
-    "sentiment": parse_question(
-        {
-            "type": "choice",
-            "instructions": "Which sentiment does this text express?",
-            "criteria": {
-                "negative": "It criticises, complains, or reports something as bad.",
-                "neutral": "It states facts, or is neither positive nor negative.",
-                "positive": "It praises, enjoys, or reports something as good.",
-            },
-        }
-    ),
-    "rating": parse_question(
-        {
-            "type": "score",
-            "instructions": "How negative or positive is the sentiment of this text?",
-            "criteria": [
-                "extremely negative",
-                "very negative",
-                "moderately negative",
-                "slightly negative",
-                "neutral",
-                "slightly positive",
-                "moderately positive",
-                "very positive",
-                "extremely positive",
-            ],
-        }
-    ),
-}
-"""One question per type; the same words for every family, so that families compare."""
 
 
 @dataclass

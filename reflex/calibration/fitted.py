@@ -12,6 +12,7 @@ from typing import Any
 
 from reflex.calibration import buckets
 from reflex.calibration.prior import PositionPrior
+from reflex.contract import TYPES
 from reflex.errors import CalibrationError
 from reflex.readouts.base import used_options
 
@@ -130,7 +131,7 @@ def identity(
 
     `readout` is the resolved `readout` group; only the readouts a question type names are kept.
     """
-    named = {kind: readout[kind] for kind in ("choice", "noul", "score")}
+    named = {kind: readout[kind] for kind in TYPES}
     used = {name: _by_content(own) for name, own in used_options(readout).items()}
     wanted = ("name", "weights_sha256", "adapter_sha256", "dtype")
     return {

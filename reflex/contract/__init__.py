@@ -12,6 +12,7 @@ from reflex.contract.answers import (
     score_confidence,
 )
 from reflex.contract.questions import (
+    TYPES,
     Choice,
     Noul,
     Question,
@@ -25,6 +26,7 @@ from reflex.contract.questions import (
 )
 
 __all__ = [
+    "TYPES",
     "Answer",
     "Choice",
     "ChoiceAnswer",

@@ -91,7 +91,7 @@ class Request(BaseModel):
 
 
 _QUESTION: TypeAdapter[Question] = TypeAdapter(Question)
-TYPES = "'noul', 'choice', 'score'"
+TYPES = ("choice", "noul", "score")
 
 
 def _one_line(error: ValidationError, root: tuple[str | int, ...]) -> RequestError:
@@ -100,7 +100,7 @@ def _one_line(error: ValidationError, root: tuple[str | int, ...]) -> RequestErr
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         given = f" {first['ctx']['tag']!r}" if "tag" in first["ctx"] else ""
-        message = f"no type{given}; use one of {TYPES}"
+        message = f"no type{given}; use one of {', '.join(map(repr, TYPES))}"
     return RequestError(f"{'.'.join(str(part) for part in loc)}: {message}", loc)
 
 

@@ -1,4 +1,4 @@
-"""The human_ratings texts as they lie in their asset: joined, checked, split.
+"""The human_ratings texts as they lie in their asset (joined, checked, split), and what is asked of them.
 
 How ratings become labels, and which rows are dropped: docs/decisions/012-human-ratings-labels.md.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import fsum
 
 from reflex.assets import RegistryAsset, fetch, read_tar
+from reflex.contract import Question, parse_question
 from reflex.data.splits import HALVES, hash_order, split_of
 from reflex.errors import DataError
 
@@ -24,6 +25,48 @@ FILES = {
     "news": "nytEditorialSnippets",
 }
 _PARTS = ("GroundTruth", "anonDataRatings")
+
+QUESTIONS: dict[str, Question] = {
+    "positive": parse_question(
+        {
+            "type": "noul",
+            "instructions": "Is the sentiment of this text positive?",
+            "criteria": {
+                "true": "The sentiment is positive.",
+                "false": "The sentiment is neutral or negative.",
+            },
+        }
+    ),
+    "sentiment": parse_question(
+        {
+            "type": "choice",
+            "instructions": "Which sentiment does this text express?",
+            "criteria": {
+                "negative": "It criticises, complains, or reports something as bad.",
+                "neutral": "It states facts, or is neither positive nor negative.",
+                "positive": "It praises, enjoys, or reports something as good.",
+            },
+        }
+    ),
+    "rating": parse_question(
+        {
+            "type": "score",
+            "instructions": "How negative or positive is the sentiment of this text?",
+            "criteria": [
+                "extremely negative",
+                "very negative",
+                "moderately negative",
+                "slightly negative",
+                "neutral",
+                "slightly positive",
+                "moderately positive",
+                "very positive",
+                "extremely positive",
+            ],
+        }
+    ),
+}
+"""One question per type; the same words for every family, so that families compare."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +100,7 @@ def _splits(family: str, items: list[Item]) -> dict[str, list[Item]]:
 
 
 def labels_of(ratings: Sequence[int]) -> dict[str, dict[str, float]]:
-    """Raters' shares as the labels of the questions positive, sentiment and rating.
+    """Raters' shares as the labels of `QUESTIONS`.
 
     They agree exactly: the share above 0 is the same float in `positive` and in `sentiment`.
     """

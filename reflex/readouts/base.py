@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from reflex.contract import Question, option_keys
+from reflex.contract import TYPES, Question, option_keys
 from reflex.errors import ConfigError
 from reflex.prompts.pieces import Piece
 from reflex.prompts.prompt import Branch
@@ -104,12 +104,9 @@ class CanonicalReadout(Readout):
         return [branch]
 
 
-KINDS = ("choice", "noul", "score")
-
-
 def used_readouts(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the readouts that a resolved `readout` group puts to use, a router's parts included."""
-    names = {options[kind] for kind in KINDS}
+    names = {options[kind] for kind in TYPES}
     if "auto" in names:
         names |= {options["auto"]["labels"], head_of(options)}
     return tuple(sorted(names))
@@ -139,6 +136,6 @@ def head_of(options: Mapping[str, Any]) -> str:
 
 def settled(readouts: Any) -> Any:
     """The `readout` group as an object whose router names its head. Raises ConfigError as `head_of`."""
-    if "auto" not in {getattr(readouts, kind) for kind in KINDS}:
+    if "auto" not in {getattr(readouts, kind) for kind in TYPES}:
         return readouts
     return replace(readouts, auto=replace(readouts.auto, head=head_of(asdict(readouts))))

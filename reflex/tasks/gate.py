@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from reflex.contract import TYPES
 from reflex.errors import BackboneError, ConfigError, RecordError, ReflexError
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def check_servable(folder: Path, record: RunRecord) -> None:
     if manifest_of(folder) is not None:
         return
     readout = record.config["readout"]
-    heads = [readout.get(readout[kind]) or {} for kind in ("choice", "noul", "score")]
+    heads = [readout.get(readout[kind]) or {} for kind in TYPES]
     backbone = record.config["backbone"]
     if backbone.get("adapter") or any(head.get("weights") for head in heads):
         raise ConfigError(

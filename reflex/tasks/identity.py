@@ -11,6 +11,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from reflex.contract import TYPES
 from reflex.readouts.base import used_options
 from reflex.tracking.environment import command_line, package_versions
 from reflex.tracking.record import RunIdentity
@@ -121,7 +122,7 @@ def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
     if "readout" not in kept:
         return kept
     # Options of readouts that no question type uses: a new readout must not rename recorded cells.
-    names = {kind: config["readout"][kind] for kind in ("choice", "noul", "score")}
+    names = {kind: config["readout"][kind] for kind in TYPES}
     own = used_options(config["readout"])
     for options in own.values():
         options.pop("weights", None)  # pinned by content, as above
@@ -198,7 +199,7 @@ def _choice(choices: Any, axis: str, config: dict[Any, Any]) -> Any:
     if axis in config and config[axis] is None:
         return None
     if axis == "readout":
-        names = {config["readout"][kind] for kind in ("choice", "noul", "score")}
+        names = {config["readout"][kind] for kind in TYPES}
         return "+".join(sorted(names))
     if axis == "calibration":
         return config["calibration"]["name"]

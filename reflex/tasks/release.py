@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from reflex.contract import TYPES
 from reflex.errors import ConfigError, ContaminationError, RecordError
 from reflex.readouts.base import used_readouts
 
@@ -96,7 +97,7 @@ def fill(work: Path, source: Path, record: RunRecord, title: str) -> dict[str, A
         | {key: record.backbone.get(key) for key in ("revision", "weights_sha256")},
         "adapter_sha256": record.backbone.get("adapter_sha256"),
         "prompt": {"sha256": record.prompt_hash, **record.config["prompt"]},
-        "readout": {kind: record.config["readout"][kind] for kind in ("choice", "noul", "score")},
+        "readout": {kind: record.config["readout"][kind] for kind in TYPES},
         "orders": record.config["orders"],
         "training": training,
         "contamination": contamination(training, work / "calibration.json"),

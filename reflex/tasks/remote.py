@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from reflex.contract import Request, Response
+from reflex.contract import TYPES, Request, Response
 from reflex.data.rows import items_sha256, rows_sha256
 from reflex.errors import ConfigError, RemoteError
 from reflex.remote import health
@@ -117,7 +117,7 @@ def _claim(cfg: DictConfig, axis: str) -> Any:
         style = instantiate(cfg.prompt)
         return {"style": style.name, "hash": style.fingerprint()}
     if axis == "readout":
-        return {kind: cfg.readout[kind] for kind in ("choice", "noul", "score")}
+        return {kind: cfg.readout[kind] for kind in TYPES}
     if axis == "orders":
         return OmegaConf.to_container(cfg.orders, resolve=True)
     return cfg[axis].name

@@ -10,35 +10,26 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from reflex.assets import HUMAN_RATINGS
-from reflex.data.human_ratings import families, labels_of
+from reflex.data.human_ratings import QUESTIONS, families, labels_of
 from reflex.data.sources.base import Ask, Item, OptionSet, Source
 
-POSITIVE = ("Is the sentiment of this text positive?", "Does the writer think well of it?")
+POSITIVE = (str(QUESTIONS["positive"].instructions), "Does the writer think well of it?")
 NOT_POSITIVE = ("Is the sentiment of this text neutral or negative?",)
 SENTIMENT = (
-    "Which sentiment does this text express?",
+    str(QUESTIONS["sentiment"].instructions),
     "Is the text negative, neutral or positive?",
     "Classify the sentiment.",
 )
+_NAMES: dict[str, Any] = QUESTIONS["sentiment"].model_dump()["criteria"]
 SENTIMENTS: tuple[OptionSet, ...] = (
-    {
-        "negative": ("negative", "It criticises, complains, or reports something as bad."),
-        "neutral": ("neutral", "It states facts, or is neither positive nor negative."),
-        "positive": ("positive", "It praises, enjoys, or reports something as good."),
-    },
-    {name: (name, None) for name in ("negative", "neutral", "positive")},
+    {name: (name, text) for name, text in _NAMES.items()},
+    {name: (name, None) for name in _NAMES},
 )
 RATING = (
-    "How negative or positive is the sentiment of this text?",
+    str(QUESTIONS["rating"].instructions),
     "Rate the sentiment of the text from extremely negative to extremely positive.",
 )
-DEGREES = ("extremely", "very", "moderately", "slightly")
-LEVELS = (
-    *(f"{degree} negative" for degree in DEGREES),
-    "neutral",
-    *(f"{degree} positive" for degree in reversed(DEGREES)),
-)
-
+LEVELS: tuple[str, ...] = tuple(QUESTIONS["rating"].model_dump()["criteria"])
 
 ROLES = {"fit": "train", "report": "report"}
 """Half of the benchmark → role here."""
