@@ -165,6 +165,7 @@ def test_newest_sweep_wins_and_older_records_leave_the_repository(places: Places
     assert "orders=two has no result to compare with orders=one." in text
 
 
+@pytest.mark.slow
 def test_another_suite_has_its_own_page_records_and_verdict(places: Places):
     """A negative verdict on one suite stays when the experiment is run on another."""
     texts = []

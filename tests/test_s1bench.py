@@ -533,6 +533,7 @@ def test_rows_nobody_has_seen_load_in_the_documented_form(
     assert sampled.rows == given.rows == suite.rows
 
 
+@pytest.mark.slow
 def test_unseen_rows_are_scored_with_their_word_and_without_a_macro(
     data_root: Path, tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

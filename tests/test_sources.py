@@ -189,6 +189,7 @@ def sides(pools: Mapping[str, Pool]) -> tuple[set[str], set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_no_text_is_trained_on_in_one_source_and_held_out_in_another(data_root: Path):
     names = ("anli", "fact_questions", "passage_questions", "mrpc", "word_swaps", "fact_edits")
     pools = {}
