@@ -2,6 +2,8 @@
 # when nothing changed. Pass more with ARGS: make run ARGS="debug=smoke".
 SHELL := bash
 PY := .venv/bin/python
+# One process a core, each on one thread (tests/conftest.py).
+PYTEST := $(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal
 ARGS ?=
 # For scripts/setup.sh, which documents them: PYTHON, TORCH_INDEX, EXTRAS.
 EXTRAS ?=
@@ -28,10 +30,10 @@ run: setup ## the first experiment on the embedded model and data, then a questi
 	@$(PY) -m reflex.answer examples/ticket.request.json run=stable
 
 test: setup ## the fast tests (minutes, no GPU, no account)
-	$(PY) -m pytest -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
 
 test-slow: setup ## the tests marked slow (real model, whole commands)
-	$(PY) -m pytest -m slow $(ARGS)
+	$(PYTEST) -m slow $(ARGS)
 
 lint: setup ## ruff and mypy
 	$(PY) -m ruff check .

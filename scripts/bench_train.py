@@ -30,7 +30,6 @@ from reflex.training.config import TrainConfig
 from reflex.training.lora import merge_all
 from reflex.training.lora_config import PRESETS
 from reflex.training.module import TrainingModule, prepare, prepare_rows, trainable
-from reflex.training.padding import counted
 
 BATCH_TOKENS = 2048
 
@@ -120,15 +119,16 @@ def ours(cfg: Any, rows: list[Row]) -> Step:
     )
     optimiser = torch.optim.AdamW(trainable(module).values(), lr=1e-5)
     steps = _forever(module.plan.steps)
+    cells = model.backbone.cells
 
     def step() -> tuple[int, int, int]:
         optimiser.zero_grad()
         questions = 0
-        with counted() as cells:
-            for micro in next(steps):
-                losses = module.losses(micro)
-                losses.mean().backward()
-                questions += len(losses)
+        cells.clear()
+        for micro in next(steps):
+            losses = module.losses(micro)
+            losses.mean().backward()
+            questions += len(losses)
         torch.nn.utils.clip_grad_norm_(list(trainable(module).values()), 1.0)
         optimiser.step()
         merge_all(module.model)

@@ -12,6 +12,7 @@ import torch
 from reflex.backbones.config import BackboneConfig, BackboneFacts, DeviceConfig
 from reflex.backbones.dtype import resolve_dtype, torch_device
 from reflex.backbones.locate import BackboneFiles, first_line, locate
+from reflex.backbones.padding import Cells
 from reflex.backbones.tokens import PromptTokenizer
 from reflex.errors import BackboneError
 
@@ -22,7 +23,10 @@ _UNSUPPORTED_HEADS = ("final_logit_softcapping", "logit_scale", "logits_scaling"
 
 
 class Backbone(torch.nn.Module):
-    """A causal LM that is asked for hidden states and for the logits of a few label tokens."""
+    """A causal LM that is asked for hidden states and for the logits of a few label tokens.
+
+    `cells` counts what its calls lay out; who wants a window of them clears it.
+    """
 
     def __init__(self, model: Any, tokenizer: Any, facts: BackboneFacts) -> None:
         super().__init__()
@@ -30,6 +34,7 @@ class Backbone(torch.nn.Module):
         self.tokens = PromptTokenizer(tokenizer)
         self.tokenizer = tokenizer
         self.facts = facts
+        self.cells = Cells()
         # transformers 5.24 renamed the argument; older releases silently ignore the new spelling.
         names = inspect.signature(self.decoder.forward).parameters
         self.cache_argument = "cache" if "cache" in names else "past_key_values"

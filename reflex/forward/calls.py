@@ -28,8 +28,7 @@ def run_rows(backbone: Backbone, rows: Sequence[Sequence[int]]) -> torch.Tensor:
     No mask is needed: causal attention and recurrences both read left to right, so padding on the right
     reaches no real token.
     """
-    ids = pad(rows, 0, backbone.device)
-    return _call(backbone, input_ids=ids, use_cache=False)
+    return _call(backbone, input_ids=_ids(backbone, rows), use_cache=False)
 
 
 def run_tree_rows(backbone: Backbone, rows: Sequence[Row]) -> torch.Tensor:
@@ -37,7 +36,7 @@ def run_tree_rows(backbone: Backbone, rows: Sequence[Row]) -> torch.Tensor:
     device = backbone.device
     return _call(
         backbone,
-        input_ids=pad([row.ids for row in rows], 0, device),
+        input_ids=_ids(backbone, [row.ids for row in rows]),
         position_ids=pad([row.positions for row in rows], 0, device),
         attention_mask=block_mask(rows, [0] * len(rows), device),
         use_cache=False,
@@ -58,7 +57,7 @@ def prefill(
         start = 0
     else:
         cache, start = _copies(backbone, head, len(prefixes)), head.length
-    ids = pad([prefix[start:] for prefix in prefixes], 0, backbone.device)
+    ids = _ids(backbone, [prefix[start:] for prefix in prefixes])
     _call(
         backbone,
         input_ids=ids,
@@ -97,7 +96,7 @@ def continue_packed(
         layers.append((keys, values))
     return _call(
         backbone,
-        input_ids=pad([row.ids for row in rows], 0, device),
+        input_ids=_ids(backbone, [row.ids for row in rows]),
         position_ids=pad([row.positions for row in rows], 0, device),
         attention_mask=block_mask(rows, [state.length for state in states], device),
         use_cache=True,
@@ -109,7 +108,7 @@ def continue_batched(
     backbone: Backbone, suffixes: Sequence[Sequence[int]], state: PrefixState
 ) -> torch.Tensor:
     """One suffix a row, right-padded, over copies of one state: hidden (rows × longest × hidden)."""
-    ids = pad(suffixes, 0, backbone.device)
+    ids = _ids(backbone, suffixes)
     return _call(
         backbone,
         input_ids=ids,
@@ -139,6 +138,12 @@ def block_mask(
         torch.arange(longest, device=device) < torch.tensor(prefix_lengths, device=device)[:, None]
     )
     return torch.cat([shared[:, None, :].expand(-1, width, -1), own], dim=-1)[:, None]
+
+
+def _ids(backbone: Backbone, sequences: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Token ids of one call, right-padded; the backbone's `cells` count them."""
+    backbone.cells.add([len(sequence) for sequence in sequences])
+    return pad(sequences, 0, backbone.device)
 
 
 def _call(backbone: Backbone, **kwargs: Any) -> torch.Tensor:

@@ -55,25 +55,25 @@ def measure(module: TrainingModule, steps: int) -> dict[str, float]:
 
     from reflex.training.lora import merge_all
     from reflex.training.module import trainable
-    from reflex.training.padding import counted
 
     optimiser = torch.optim.AdamW(trainable(module).values(), lr=0.0)
     plan = module.plan
     timed: list[tuple[int, float]] = []
-    with counted() as cells:
-        # Spread over the run, so that no kind of row is left out by its place in the order.
-        count = min(steps + 1, len(plan.steps))
-        places = [i * len(plan.steps) // count for i in range(count)]
-        for place in places:
-            started = time.perf_counter()
-            questions = sum(len(module.rows[i].questions) for m in plan.steps[place] for i in m)
-            for micro in plan.steps[place]:
-                (module.losses(micro).sum() / questions).backward()
-            optimiser.step()
-            optimiser.zero_grad()
-            merge_all(module.model)
-            tokens = sum(plan.tokens[i] for m in plan.steps[place] for i in m)
-            timed.append((tokens, time.perf_counter() - started))
+    cells = module.model.backbone.cells
+    cells.clear()
+    # Spread over the run, so that no kind of row is left out by its place in the order.
+    count = min(steps + 1, len(plan.steps))
+    places = [i * len(plan.steps) // count for i in range(count)]
+    for place in places:
+        started = time.perf_counter()
+        questions = sum(len(module.rows[i].questions) for m in plan.steps[place] for i in m)
+        for micro in plan.steps[place]:
+            (module.losses(micro).sum() / questions).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        merge_all(module.model)
+        tokens = sum(plan.tokens[i] for m in plan.steps[place] for i in m)
+        timed.append((tokens, time.perf_counter() - started))
     kept = timed[1:] or timed
     return {
         "tokens_per_s": sum(tokens for tokens, _ in kept) / sum(seconds for _, seconds in kept),

@@ -217,31 +217,31 @@ def fit(module: TrainingModule, cfg: DictConfig, folder: Path, logger: Any = Non
     """Run the planned steps that are still to do."""
     import lightning
 
-    from reflex.training.padding import counted
     from reflex.training.progress import Checkpoints, Progress
 
     extra = OmegaConf.to_container(cfg.trainer, resolve=True) if cfg.get("trainer") else {}
     assert isinstance(extra, dict)
     extra.pop("_target_", None)
-    with counted() as cells:
-        callbacks = [
-            Checkpoints(folder / "checkpoints", module.config),
-            Progress(folder, module.config, cells),
-        ]
-        trainer = lightning.Trainer(
-            accelerator={"cuda": "gpu"}.get(cfg.device.name, cfg.device.name),
-            logger=logger or False,
-            callbacks=callbacks,
-            max_epochs=1,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-            log_every_n_steps=module.config.log_steps,
-            default_root_dir=folder,
-            **{str(key): value for key, value in extra.items()},
-        )
-        trainer.fit(module)
+    cells = module.model.backbone.cells
+    cells.clear()
+    callbacks = [
+        Checkpoints(folder / "checkpoints", module.config),
+        Progress(folder, module.config, cells),
+    ]
+    trainer = lightning.Trainer(
+        accelerator={"cuda": "gpu"}.get(cfg.device.name, cfg.device.name),
+        logger=logger or False,
+        callbacks=callbacks,
+        max_epochs=1,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        log_every_n_steps=module.config.log_steps,
+        default_root_dir=folder,
+        **{str(key): value for key, value in extra.items()},
+    )
+    trainer.fit(module)
 
 
 def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: float) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import lightning
 
+from reflex.backbones.padding import Cells
 from reflex.training.checkpoint import load_newest, restore_random, save_checkpoint
 from reflex.training.config import TrainConfig
-from reflex.training.padding import Cells
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ warnings.filterwarnings("ignore", module="lightning")
 class Progress(lightning.Callback):
     """One line every `log_steps` steps, the same numbers as JSON lines in `log.jsonl` and to the logger.
 
-    `cells` is what the model calls count into; it is emptied with every line.
+    `cells` is what the backbone's calls count into; it is emptied with every line.
     """
 
     def __init__(self, folder: Path, config: TrainConfig, cells: Cells) -> None:
