@@ -70,18 +70,25 @@ def bars(response: dict[str, Any]) -> str:
     lines = [f"model: {response['model']}"]
     for name, answer in response["answers"].items():
         if answer["type"] == "noul":
-            shown = {"yes": answer["noul"], "no": 1 - answer["noul"]}
+            shown = [("yes", answer["noul"]), ("no", 1 - answer["noul"])]
             about = "noul"
         else:
             legend = answer.get("legend") or {}
-            shown = {legend.get(key) or key: p for key, p in answer["probabilities"].items()}
+            probabilities = answer["probabilities"].items()
+            shown = [(_flat(legend.get(key) or key), p) for key, p in probabilities]
             about = f"{answer['type']}, confidence {answer['confidence']:.2f}"
         lines.append(f"{name} ({about})")
-        best, widest = max(shown, key=lambda key: shown[key]), max(map(len, shown))
-        for key, p in shown.items():
-            mark = "*" if key == best else " "
-            lines.append(f" {mark} {key:{widest}}  {p:6.1%}  {'█' * round(WIDTH * p)}".rstrip())
+        best = max(range(len(shown)), key=lambda i: shown[i][1])
+        widest = max(len(text) for text, _ in shown)
+        for i, (text, p) in enumerate(shown):
+            mark = "*" if i == best else " "
+            lines.append(f" {mark} {text:{widest}}  {p:6.1%}  {'█' * round(WIDTH * p)}".rstrip())
     return "\n".join(lines)
+
+
+def _flat(text: Any) -> str:
+    """An option's text (a level's may be any JSON) on one line."""
+    return " ".join(text.split()) if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
 
 
 if __name__ == "__main__":

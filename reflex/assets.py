@@ -137,11 +137,8 @@ def read_tar(path: Path, names: Collection[str]) -> dict[str, bytes]:
 
 
 def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 _verified: dict[Path, tuple[int, int, str]] = {}

@@ -145,7 +145,3 @@ class Decider:
             x_state_cache_hit=any_decision.cache_hit,
         )
         return Response(model=self.name, answers=answers, usage=usage)
-
-    def with_calibrator(self, calibrator: Calibrator) -> Decider:
-        """The same model under another calibration."""
-        return Decider(self.model, calibrator, self.name)

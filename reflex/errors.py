@@ -140,3 +140,9 @@ HTTP_STATUS: tuple[tuple[type[ReflexError], int], ...] = (
     (DataError, 422),
 )
 """First match wins; anything absent is a server fault (500)."""
+
+
+def first_line(error: BaseException) -> str:
+    """A library's error as one line, to stand inside one of ours."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -8,12 +8,15 @@ configuration at the files in the folder, wherever it lies now. Imports no torch
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reflex.errors import RecordError
+from reflex.assets import sha256_of
+from reflex.errors import ConfigError, RecordError
+
+if TYPE_CHECKING:
+    from reflex.tracking.record import RunRecord
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
@@ -45,7 +48,7 @@ def verify(folder: Path, manifest: dict[str, Any]) -> None:
             raise RecordError(f"{folder / MANIFEST}: {name} lies outside the release")
         if not path.is_file():
             raise RecordError(f"{folder}: {name} is missing; fetch the release again")
-        if file_sha256(path) != wanted:
+        if sha256_of(path) != wanted:
             raise RecordError(
                 f"{path}: not the file that was released (its sha256 differs from {MANIFEST}); "
                 "not loaded. Fetch the release again"
@@ -69,6 +72,11 @@ def released(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def check_backbone(record: RunRecord) -> None:
+    """Raise ConfigError for a run whose backbone no other machine could load."""
+    source = record.config["backbone"]["source"]
+    if source in ("folder", "gguf"):
+        raise ConfigError(
+            f"run {record.hash[:16]}: backbone.source={source} exists only on this machine; the weights "
+            "under a release or a stable run come from a registry or the hub"
+        )

@@ -10,17 +10,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import filelock
 
-from reflex.errors import RecordError
-from reflex.release import file_sha256
-from reflex.tracking.files import write_atomic
-from reflex.tracking.record import RunRecord, json_text
+from reflex.assets import sha256_of
+from reflex.errors import ConfigError, RecordError
+from reflex.tracking.files import write_atomic, write_folder
+from reflex.tracking.record import RunRecord, json_text, read_record
 
 STABLE = Path("releases") / "stable.json"
+
+KEPT = ("record.json", "calibration.json")
+"""What a recorded run without weights of its own needs to be served."""
 
 
 def read_stable(profile: str) -> dict[str, Any] | None:
@@ -57,15 +61,37 @@ def stable_folder(profile: str) -> tuple[Path, dict[str, Any]]:
     for name, sha256 in sorted({"record.json": None, **wanted}.items()):
         if not (folder / name).is_file():
             raise RecordError(f"{STABLE}: {entry['path']} holds no {name}")
-        if sha256 is not None and file_sha256(folder / name) != sha256:
+        if sha256 is not None and sha256_of(folder / name) != sha256:
             raise RecordError(f"{folder / name}: its sha256 is not the one in {STABLE}; not served")
     return folder, entry
+
+
+def release_folder(folder: Path, record: RunRecord, name: str | None) -> Path:
+    """The run's folder below `releases/`, relative to here; a plain run is copied there first.
+
+    Raises ConfigError for a name that is taken by something else.
+    """
+    root = STABLE.parent
+    if folder.resolve().is_relative_to(root.resolve()):
+        return root / folder.resolve().relative_to(root.resolve())
+    target = root / (name or f"{record.backbone.get('name', 'run')}-{record.hash[:8]}")
+    if target.exists():
+        if (target / "record.json").is_file() and read_record(target).hash == record.hash:
+            return target
+        raise ConfigError(
+            f"gate.name={target.name}: {target} holds another run; choose another name"
+        )
+    with write_folder(target) as work:
+        for each in KEPT:
+            if (folder / each).is_file():
+                shutil.copyfile(folder / each, work / each)
+    return target
 
 
 def entry_for(folder: Path, record: RunRecord, gate: dict[str, Any]) -> dict[str, Any]:
     """The entry that pins every file of `folder` (a release, relative to here) and what is loaded with it."""
     files = {
-        path.relative_to(folder).as_posix(): file_sha256(path)
+        path.relative_to(folder).as_posix(): sha256_of(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }

@@ -11,6 +11,7 @@ from reflex.benchmarks.foreign_states import ForeignStates
 from reflex.data.augment import AugmentConfig, can_abstain, training_row
 from reflex.data.jsonl import write_lines
 from reflex.data.sources import Item, source, source_names
+from reflex.data.sources.base import Reader
 from reflex.errors import DataError
 
 ANSWERED_BY_ANY_TEXT = {
@@ -23,7 +24,7 @@ ANSWERED_BY_ANY_TEXT = {
 
 
 def first_items(name: str, root: Path, count: int = 3) -> list[Item]:
-    made = (source(name).item(raw) for _, raw in islice(source(name)._raw(root), 50))
+    made = (source(name).item(raw) for _, raw in islice(source(name)._raw(Reader(root)), 50))
     return [item for item in made if item is not None][:count]
 
 

@@ -46,6 +46,20 @@ def test_bars_are_as_long_as_their_probability() -> None:
     ]
 
 
+def test_levels_may_be_objects_and_may_be_the_same() -> None:
+    levels = {
+        "type": "score",
+        "confidence": 0.5,
+        "legend": {"0": {"mood": "grün"}, "1": "so\nso", "2": "so so"},
+        "probabilities": {"0": 0.25, "1": 0.5, "2": 0.25},
+    }
+    assert bars({"model": "m", "answers": {"s": levels}}).splitlines()[2:] == [
+        '   {"mood": "grün"}   25.0%  ' + "█" * 8,
+        " * so so              50.0%  " + "█" * 15,
+        "   so so              25.0%  " + "█" * 8,
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

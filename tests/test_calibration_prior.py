@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflex.calibration.apply import apply
+from reflex.calibration.errors import report_error
 from reflex.calibration.prior import content_free_questions, count_key, exact_key, fit_prior
 from reflex.calibration.temperature import Temperature
 from reflex.contract import parse_question
@@ -132,6 +133,21 @@ def test_prior_and_temperature_are_fitted_together() -> None:
     alone = Temperature(buckets="none", prior="permuted").fit(rows)
     assert alone.temperatures == {}
     assert alone.temperature("choice", "label_tokens", 4) == (1.0, None)
+
+
+def test_the_error_before_is_of_the_scores_as_they_were_read() -> None:
+    rows = frame(300, orders=2, places=(2, 0, 0, -2))
+    plain, both = (
+        Temperature(buckets="global", prior=prior).fit(rows) for prior in ("none", "permuted")
+    )
+    assert both.errors["raw"] == plain.errors["raw"] == report_error(rows, both)["raw"]
+    assert both.errors["fitted"] == report_error(rows, both)["fitted"]
+    before = [
+        {name: each["nll_raw"] for name, each in found.errors["left_out"]["families"].items()}
+        for found in (plain, both)
+    ]
+    assert before[0] == before[1]
+    assert both.errors["fitted"]["nll"] < plain.errors["fitted"]["nll"]
 
 
 def test_content_free_questions_are_distinct_and_sorted() -> None:

@@ -15,6 +15,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from reflex.backbones.backbone import Backbone
+from reflex.benchmarks.base import Suite
 from reflex.build import build_backbone, build_decider, build_uncalibrated
 from reflex.calibration import fitted
 from reflex.contract import Choice, Request, parse_question
@@ -25,15 +26,19 @@ from reflex.evaluation.suite import run_suite
 from reflex.loading import compose
 from reflex.prompts.prompt import Branch
 from reflex.readouts.label_tokens import Readout
+from reflex.tasks.evaluate import Evaluate
 from reflex.tasks.fitting import (
     FIT_PREDICTIONS,
     Raw,
     Settled,
     read_content_free,
+    remove_others,
     settle,
-    write_files,
 )
+from reflex.tracking import record
+from reflex.tracking.files import write_atomic_all
 from reflex.tracking.predictions import read_predictions
+from tests.fake_records import fake_predictions, fake_record
 
 NAMES = ("good", "bad", "fine")
 CHOICE = parse_question(
@@ -78,6 +83,10 @@ def settled(cfg: DictConfig, items: list[Row]) -> Settled:
     return settle(cfg, calibration, raw, {"suite": "made up"}, probes)
 
 
+def keep(folder: Path, found: Settled) -> None:
+    write_atomic_all({folder / name: data for name, data in found.files.items()})
+
+
 @pytest.mark.parametrize("name", ["transfer", "position_prior", "position_prior_content_free"])
 def test_recorded_numbers_are_the_served_ones(tmp_path: Path, name: str) -> None:
     cfg = config(f"calibration={name}", "calibration.min_rows=10", "calibration.prior_questions=5")
@@ -85,7 +94,7 @@ def test_recorded_numbers_are_the_served_ones(tmp_path: Path, name: str) -> None
     found = settled(cfg, items)
     assert set(found.measured["split"]) == {"report"}
     assert len(found.measured) == 20
-    write_files(tmp_path, found.files)
+    keep(tmp_path, found)
     kept = read_predictions(tmp_path / FIT_PREDICTIONS)
     assert len(kept) == 60
     assert set(kept["split"]) == {"fit"}
@@ -119,8 +128,34 @@ def test_without_a_calibration_fit_rows_are_still_not_measured(tmp_path: Path) -
     assert set(only_fit.measured["split"]) == {"fit"}
     assert only_fit.files == {}
     (tmp_path / FIT_PREDICTIONS).write_bytes(b"of an earlier try")
-    write_files(tmp_path, only_fit.files)
+    remove_others(tmp_path, only_fit.files)
     assert not (tmp_path / FIT_PREDICTIONS).exists()
+
+
+def test_a_calibration_appears_together_with_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before that, the old record still has the temperatures that it was made with."""
+    frame = fake_predictions()
+    told = fake_record(predictions=frame).model_dump()
+    identity = record.RunIdentity(**{key: told[key] for key in record.RunIdentity.model_fields})
+
+    def measured(self: Evaluate, *rest: object) -> object:
+        return {"cost": {"decisions": len(frame)}}, frame, {fitted.FILE: b"new"}
+
+    def killed(contents: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Evaluate, "_measure", measured)
+    (tmp_path / fitted.FILE).write_bytes(b"old")
+    with monkeypatch.context() as patch:
+        patch.setattr(record, "write_atomic_all", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Evaluate()._run(config(), Suite("made up", []), identity, tmp_path)
+    assert (tmp_path / fitted.FILE).read_bytes() == b"old"
+    assert Evaluate()._run(config(), Suite("made up", []), identity, tmp_path) == 0
+    assert (tmp_path / fitted.FILE).read_bytes() == b"new"
+    assert record.is_finished(tmp_path)
 
 
 def test_a_fit_needs_both_kinds_of_rows_and_clean_ones() -> None:
@@ -155,7 +190,7 @@ def test_a_planted_place_effect_is_taken_out(
 
     monkeypatch.setattr(Readout, "scores", scores)
     cfg = config(f"calibration={name}", "orders.permutations=6")
-    write_files(tmp_path, settled(cfg, rows(fit=25, report=1)).files)
+    keep(tmp_path, settled(cfg, rows(fit=25, report=1)))
     one = (
         "orders=one",
         f"calibration={name}",

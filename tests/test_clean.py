@@ -149,6 +149,29 @@ def test_a_calibration_file_fitted_on_a_benchmark_withholds_it_too(tmp_path: Pat
         cleaned(rows[:1], FIT, f"calibration.path={file}")
 
 
+def test_where_a_file_was_fitted_on_half_of_mmlu_only_the_other_is_measured(tmp_path: Path) -> None:
+    found = Temperature().fit(frame(60).assign(source="mmlu"), {})
+    file = tmp_path / "calibration.json"
+    file.write_text(json.dumps(found.to_json()))
+    own = (FIT, f"calibration.path={file}")
+    half, whole, mine = row("r", "mmlu"), row("w", "mmlu", "test"), row("m", "mine", "test")
+    mmlu = {"word": "exact", "n": 2, "splits": {"fit": 1, "report": 1}, "licence": "MIT"}
+    suite = cleaned([row("f", "mmlu", "fit"), half, mine], *own, sources={"mmlu": mmlu})
+    assert [each.id for each in suite.rows] == ["r", "m"]
+    assert suite.facts["sources"]["mmlu"] == {**mmlu, "n": 1, "splits": {"report": 1}}
+    suite = cleaned([whole, mine], *own, sources={"mmlu": mmlu})
+    assert [each.id for each in suite.rows] == ["m"]
+    assert suite.facts["sources"]["mmlu"] == {
+        "word": "withheld",
+        "reason": "the calibration is fitted on it",
+        "n": 0,
+        "licence": "MIT",
+    }
+    with pytest.raises(DataError, match="fitted on a half of mmlu; measure something else"):
+        cleaned([whole], *own)
+    assert cleaned([whole, mine]).rows == [whole, mine]  # without that file nothing is withheld
+
+
 def test_fit_rows_that_share_text_with_a_benchmark_are_dropped_and_counted(tmp_path: Path) -> None:
     for folder, name in (("s1bench", "boolq"), ("mmlu", "test")):
         (tmp_path / folder).mkdir()

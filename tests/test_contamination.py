@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,14 +14,11 @@ from hypothesis import strategies as st
 
 from reflex.benchmarks.base import fit_names
 from reflex.benchmarks.held_out import HeldOut
-from reflex.contract import parse_question
-from reflex.data import Row
 from reflex.data.contamination import (
     ALIASES,
     SUBSETS,
     assert_clean,
     blocked_subsets,
-    drop_overlaps,
 )
 from reflex.data.mixture import MixtureConfig, mixture_names
 from reflex.data.overlap import NGRAM, Index, texts
@@ -128,9 +127,6 @@ def test_an_allowed_source_is_named_and_everything_else_still_refused() -> None:
         assert_clean(["snli"], allow=["mnli"])
 
 
-QUESTION = parse_question({"type": "noul", "instructions": "Is it so?"})
-
-
 @pytest.mark.parametrize("name", sorted({*SUBSETS, *(n for own in ALIASES.values() for n in own)}))
 def test_a_blocked_source_is_refused_by_name_when_a_config_is_read(name: str):
     with pytest.raises(ContaminationError, match=rf"source {name}: .*benchmark=s1bench"):
@@ -146,42 +142,28 @@ def test_no_source_goes_by_a_blocked_name_or_repository():
     assert_clean(mixture_names(dict.fromkeys(source_names(), 1.0)))
 
 
-def _row(identity: str, state: str | dict[str, str], source: str = "set") -> Row:
-    labels = {"q": {"true": 1.0, "false": 0.0}}
-    return Row(identity, state, {"q": QUESTION}, labels, source)
-
-
 WORDS = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima".split()
 
 
-def test_reasons_and_counts_by_source() -> None:
-    benchmark = [
-        _row("b1", {"evidence": "It rained.", "claim": " ".join(WORDS)}),
-        _row("b2", "The film was praised by critics. It made no money at all."),
-    ]
-    rows = [
-        _row("text", {"evidence": "It rained.", "other": "nothing"}, "one"),
-        _row("sentence", "We know this: nothing. it made NO money, at all! Sad.", "one"),
-        _row("ngram", "so " + " ".join(WORDS[2:10]) + " indeed", "one"),
-        _row("seven", "so " + " ".join(WORDS[2:9]) + " indeed", "two"),
-        _row("crossing", {"a": " ".join(WORDS[:4]), "b": " ".join(WORDS[4:8])}, "two"),
-        _row("short", "Yes. It rained.", "two"),
-    ]
-    kept, counts = drop_overlaps(rows, benchmark)
-    assert [row.id for row in kept] == ["seven", "crossing", "short"]
-    assert counts["one"].to_json() == {
-        "rows": 3,
-        "text": 1,
-        "sentence": 1,
-        "ngram": 1,
-        "dropped": 3,
+def test_the_strongest_reason_a_state_overlaps_for() -> None:
+    index = Index(
+        [
+            {"evidence": "It rained.", "claim": " ".join(WORDS)},
+            "The film was praised by critics. It made no money at all.",
+        ]
+    )
+    states: dict[str, Any] = {
+        "text": {"evidence": "It rained.", "other": "nothing"},
+        "sentence": "We know this: nothing. it made NO money, at all! Sad.",
+        "ngram": "so " + " ".join(WORDS[2:10]) + " indeed",
+        "seven": "so " + " ".join(WORDS[2:9]) + " indeed",
+        "crossing": {"a": " ".join(WORDS[:4]), "b": " ".join(WORDS[4:8])},
+        "short": "Yes. It rained.",
     }
-    assert (counts["two"].rows, counts["two"].dropped) == (3, 0)
-
-
-def test_no_benchmark_rows_drop_nothing() -> None:
-    rows = [_row("a", " ".join(WORDS))]
-    assert drop_overlaps(rows, []) == (rows, {"set": drop_overlaps(rows, [])[1]["set"]})
+    assert {name: index.reason(state) for name, state in states.items()} == {
+        **{name: name for name in ("text", "sentence", "ngram")},
+        **dict.fromkeys(("seven", "crossing", "short")),
+    }
     assert Index([]).reason(" ".join(WORDS)) is None
 
 
@@ -203,18 +185,13 @@ def test_texts_of_any_state() -> None:
 
 
 def test_fever_adversarial_shares_46_evidences_with_vitaminc(data_root: Path) -> None:
-    def rows(name: str) -> list[Row]:
+    def states(name: str) -> list[dict[str, str]]:
         lines = (data_root / name).read_text(encoding="utf-8").splitlines()
-        raw = [json.loads(line) for line in lines]
-        return [
-            _row(r["id"], {"evidence": r["evidence"], "claim": r["claim"]}, Path(name).stem)
-            for r in raw
-        ]
+        return [{key: raw[key] for key in ("evidence", "claim")} for raw in map(json.loads, lines)]
 
-    fever, vitaminc = rows("train/fever_adversarial.jsonl"), rows("s1bench/vitaminc_test.jsonl")
+    fever, vitaminc = states("train/fever_adversarial.jsonl"), states("s1bench/vitaminc_test.jsonl")
     start = time.perf_counter()
-    kept, counts = drop_overlaps(fever, vitaminc)
+    index = Index(vitaminc)
+    found = Counter(index.reason(state) for state in fever)
     assert time.perf_counter() - start < 5
-    found = counts["fever_adversarial"]
-    assert (found.rows, found.text, found.sentence, found.ngram) == (764, 46, 4, 3)
-    assert len(kept) == 711
+    assert found == {"text": 46, "sentence": 4, "ngram": 3, None: 711}

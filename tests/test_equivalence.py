@@ -58,6 +58,21 @@ def test_bfloat16_is_judged_in_probability(tmp_runs: Path) -> None:
     assert 0 < max(found.values()) < 2e-2
 
 
+@pytest.mark.parametrize("readout", ["continuation", "yesno"])
+def test_a_readout_without_label_tokens_is_refused(readout: str, tmp_runs: Path) -> None:
+    ended = cli.run("task=equivalence", "backbone=tiny_llama", f"readout={readout}")
+    assert ended.status == 1
+    (line,) = ended.err.strip().splitlines()
+    assert f"task=equivalence: readout {readout} has no label tokens to compare" in line
+    assert "readout=label_tokens" in line
+
+
+def test_a_rating_is_compared_by_its_digits(tmp_runs: Path) -> None:
+    words = ["task=equivalence", "backbone=tiny_llama", "device.dtype=float32", "readout=rating"]
+    ended = cli.run(*words, "task.strategies=[flat]")
+    assert ended.status == 0, ended.out + ended.err
+
+
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
 def test_a_difference_that_is_not_a_number_fails_the_command(
     tmp_runs: Path, monkeypatch: pytest.MonkeyPatch, wrong: float

@@ -119,6 +119,14 @@ def test_answers_must_not_follow_the_question_less() -> None:
 
 # -- what may be stable ----------------------------------------------------------------------------
 
+ROUTED = {
+    "choice": "auto",
+    "noul": "l",
+    "score": "l",
+    "l": {},
+    "auto": {"labels": "l", "head": None},
+}
+
 
 @pytest.mark.parametrize(
     ("change", "says"),
@@ -127,6 +135,7 @@ def test_answers_must_not_follow_the_question_less() -> None:
         ({"backbone": {"source": "folder"}}, "only on this machine"),
         ({"calibration": {"path": "elsewhere"}}, "calibration lies outside"),
         ({"readout": {"choice": "p", "noul": "p", "score": "p", "p": {"weights": "w"}}}, "heads"),
+        ({"readout": {**ROUTED, "pointer": {"weights": "w"}}}, "heads"),
     ],
 )
 def test_weights_that_cannot_be_pinned_are_refused(

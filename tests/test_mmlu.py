@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from reflex.benchmarks import files
 from reflex.benchmarks.mmlu import MMLU, QUESTION, SHARED, option_names, to_row
+from reflex.benchmarks.words import word_of
 from reflex.contract import option_keys
 from reflex.errors import ConfigError, DataError
 
@@ -63,7 +64,7 @@ def test_the_draw_depends_on_the_seed_and_nothing_else(root: Path) -> None:
     other = {row.id for row in MMLU(n=60, seed=1).load().rows}
     assert other != {row.id for row in first.rows}
     facts = first.facts["sources"]["mmlu"]
-    assert (facts["n"], facts["n_available"], facts["subjects"]) == (60, 300, 3)
+    assert (sum(facts["splits"].values()), facts["n_available"], facts["subjects"]) == (60, 300, 3)
     assert facts["word"] == "stand-in"  # not the whole test split
     assert len(MMLU(n=1200).load().rows) == 300
 
@@ -80,7 +81,24 @@ def test_halves_are_disjoint_and_about_equal(root: Path) -> None:
 def test_limit_keeps_the_first_n_in_hash_order(root: Path) -> None:
     ten, twenty = ([row.id for row in MMLU(limit=n).load().rows] for n in (10, 20))
     assert twenty[:10] == ten
-    assert MMLU(limit=20).load().facts["sources"]["mmlu"]["n"] == 20
+    facts = MMLU(limit=20).load().facts["sources"]["mmlu"]
+    assert sum(facts["splits"].values()) == 20
+    assert facts["n"] == facts["splits"]["report"]
+
+
+def test_figures_are_over_the_half_that_is_measured(root: Path) -> None:
+    """So is the baseline; and the half that is fitted on does not make it a part of the items."""
+    halves = [to_row("f:1", _raw(number), number).split for number in range(200)]
+    labels = [0 if half == "fit" else 1 + (n % 4 == 0) for n, half in enumerate(halves)]
+    _write(root, [_raw(number, label=label) for number, label in enumerate(labels)])
+    facts = MMLU(n=200).load().facts["sources"]["mmlu"]
+    assert facts["n"] == facts["splits"]["report"] == halves.count("report")
+    assert facts["majority"] == labels.count(1) / halves.count("report")
+    assert facts["majority_label"] == "option 2"
+    assert word_of(facts) == "stand-in"
+    assert word_of(MMLU(n=200, limit=50).load().facts["sources"]["mmlu"]) == "stand-in, 50 of 200"
+    alone = MMLU(n=200, split="fit").load().facts["sources"]["mmlu"]
+    assert (alone["n"], alone["majority"]) == (halves.count("fit"), 1.0)
 
 
 def test_items_about_one_passage_share_a_group_and_a_half() -> None:

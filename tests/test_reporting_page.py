@@ -81,7 +81,7 @@ def test_page_says_what_the_records_say(places: Places):
     assert "2026-01-02: 3 finished, 1 failed." in text
     assert "| orders=eight | BackboneError: out \\| of luck |" in text
     # Baseline first, then the candidates as the rule names them.
-    cells = text[text.index("## Cells") : text.index("## Failed")].splitlines()[4:-1]
+    cells = text[text.index("## Cells") : text.index("## Failed")].split("\n\n")[1].splitlines()[2:]
     assert [line.split(" | ")[0] for line in cells] == ["| one", "| two", "| four"]
     nll = find_records(places.runs).found[0].record.metrics["nll"]
     assert f"{nll['value']:.4f} ({nll['low']:.3f} to {nll['high']:.3f})" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -194,6 +194,25 @@ def test_a_fault_stays_with_its_request(model: FakeModel) -> None:
     with pytest.raises(RuntimeError, match="poison"):
         tickets["poison"].future.result(5)
     assert made.submit([piece("after")], soon()).future.result(5)
+    made.stop()
+
+
+class Leaving(Future[Any]):
+    """Cancelled between the look whether it is done and the answer."""
+
+    def done(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("name", ["answered", "poison"])
+def test_a_client_that_leaves_in_the_last_moment_ends_nothing(model: FakeModel, name: str) -> None:
+    made = batcher(model)
+    held(model, made)
+    ticket = made.submit([piece(name)], soon())
+    ticket.future = Leaving()
+    assert ticket.future.cancel()
+    model.hold.set()
+    assert answer(made.submit([piece("after")], soon()))["after"][0] == "after"
     made.stop()
 
 

@@ -7,6 +7,7 @@ import http.client
 import json
 import random
 import socket
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from reflex.errors import BodyTooLargeError, MediaTypeError, ReflexError, RequestError
 from reflex.serving.body import MAX_DEPTH, decompress, multipart_request, parse_json
+from reflex.serving.exchange import Exchange
 from reflex.serving.replies import status_of
 from tests.serving import NOUL, REQUEST, get, post, serving, tiny_decider
 
@@ -262,6 +264,23 @@ def test_unknown_encoding_is_415_and_headers_may_be_junk(url: str) -> None:
     assert headers["x-typesafe-request-id"] == "mine-1"
     headers = post(url, REQUEST, x_request_id="<script>" * 40)[2]
     assert "<" not in headers["x-typesafe-request-id"]
+
+
+def test_a_small_body_that_unpacks_to_more_is_not_unpacked_on_the_event_loop(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    prepare = Exchange._prepare
+
+    def seen(self: Exchange, *given: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return prepare(self, *given)
+
+    monkeypatch.setattr(Exchange, "_prepare", seen)
+    assert post(url, REQUEST)[0] == 200
+    packed = gzip.compress(json.dumps(REQUEST).encode())
+    assert post(url, packed, content_encoding="gzip")[0] == 200
+    assert [name.startswith("prepare") for name in threads] == [False, True]
 
 
 def test_limits_name_their_switch(url: str) -> None:

@@ -144,3 +144,28 @@ def test_stable_reads_the_manifest_and_its_hashes(
     )
     with pytest.raises(RecordError, match="not served"):
         resolve(["run=stable"])
+
+
+def test_a_profile_counts_as_every_value_it_changes(run: RunRecord) -> None:
+    cfg, served = resolve([f"run={run.hash[:16]}", "profile=gpu", "device.dtype=bfloat16"])
+    assert (cfg.backbone.name, cfg.backbone.path) == ("qwen3_5_4b", "Qwen/Qwen3.5-4B")
+    assert (cfg.device.name, cfg.device.dtype) == ("cuda", "bfloat16")
+    assert (cfg.forward.max_tokens, cfg.forward.state_cache_mb) == (16384, 4096)
+    assert cfg.orders.permutations == 2  # the run's own
+    assert set(served.expected) == {"prompt_hash"}
+
+
+def test_of_the_stable_run_a_profile_only_chooses_the_entry(
+    run: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_record(tmp_path / "releases" / "first", run)
+    manifest = tmp_path / "releases" / "stable.json"
+    manifest.write_text(json.dumps({"gpu": {"path": "releases/first"}}))
+    monkeypatch.chdir(tmp_path)
+    cfg, served = resolve(["run=stable", "profile=gpu", "orders=four"])
+    assert (cfg.backbone.name, cfg.backbone.path) == ("tiny_llama", "llama")
+    assert (cfg.device.name, cfg.orders.permutations) == ("cpu", 4)
+    assert cfg.forward.max_tokens == compose(BASE).forward.max_tokens
+    assert served.expected["weights_sha256"] == run.backbone["weights_sha256"]
+    with pytest.raises(RecordError, match="profile=laptop"):
+        resolve(["run=stable", "orders=four"])

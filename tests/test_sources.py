@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reflex.benchmarks.files import local_file
 from reflex.contract import Choice, Noul, option_keys
 from reflex.data import mixture_files
 from reflex.data.augment import (
@@ -87,6 +89,43 @@ def test_every_source_gives_valid_rows_and_no_blocked_name(name: str, data_root:
             assert tuple(row.labels[question_id]) == option_keys(question)
     MixtureConfig(name="x", sources={name: 1.0})
     assert each.family in ADJACENT
+
+
+def test_sources_the_guard_and_benchmarks_read_the_same_folder(
+    small_root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write(small_root / "s1bench" / "boolq.jsonl", [{"passage": "message 1 about joy"}])
+    monkeypatch.setenv("HOME", str(small_root.parent))
+    monkeypatch.setenv("REFLEX_DATA", f"~/{small_root.name}")
+    assert len(source("emotion").items()) == 240
+    assert overlapping_ids({"a": "message 1 about joy", "b": "other"}) == {"a"}
+    assert local_file("s1bench", "boolq.jsonl") == small_root / "s1bench" / "boolq.jsonl"
+    monkeypatch.setenv("REFLEX_DATA", str(small_root / "nowhere"))
+    for read in (source("emotion").items, lambda: overlapping_ids({}), lambda: local_file("", "")):
+        with pytest.raises(DataError, match=r"REFLEX_DATA=.*nowhere is not a folder"):
+            read()
+
+
+PAIR = {"id": "s", "premise": "It rains.", "label": "entailment"}
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "row", "what"),
+    [
+        ("emotion", "emotion_train", {"id": "e", "label": "joy"}, "KeyError('text')"),
+        ("emotion", "emotion_train", ["text"], "TypeError("),
+        ("snli", "snli_dev", PAIR, "KeyError('hypothesis')"),
+        ("fact_questions", "snli_dev", PAIR, "KeyError('hypothesis')"),  # made of others' rows
+    ],
+)
+def test_a_row_that_is_not_of_its_source_is_named(
+    name: str, file: str, row: Any, what: str, tmp_path: Path
+):
+    path = tmp_path / "train" / f"{file}.jsonl"
+    write(path, [row])
+    told = f"source {name}: {path}:1: not in the expected form ({what}"
+    with pytest.raises(DataError, match=re.escape(told)):
+        source(name).items(tmp_path)
 
 
 @pytest.mark.parametrize("name", source_names())
@@ -464,6 +503,22 @@ def test_coverage_is_checked_both_ways(small_root: Path):
     }
     with pytest.raises(DataError, match="offers 'love'"):
         check_coverage(replace(pool, items=unseen))
+
+
+def test_a_source_without_training_items_is_named_and_may_have_no_share(small_root: Path):
+    config = MixtureConfig(name="x", rows=10, sources={"emotion": 1.0}, max_chars=10)
+    mixture = load_mixture(config, small_root)  # held-out rows may come from it all the same
+    told = "source emotion: no training items are left (240 are longer than mixture.max_chars=10, 0 overlap"
+    for asked in (mixture.facts, mixture.train_rows):
+        with pytest.raises(DataError, match=re.escape(told)):
+            asked()
+    sources = {"emotion": 1.0, "rotten_tomatoes": 1.0}
+    both = load_mixture(MixtureConfig(name="x", rows=10, sources=sources), small_root)
+    left = {**both.pools["emotion"].items, "train": []}
+    pools = {**both.pools, "emotion": replace(both.pools["emotion"], items=left)}
+    aside = replace(both, pools=pools, shares={"emotion": 0.0, "rotten_tomatoes": 1.0})
+    assert aside.facts()["sources"]["emotion"]["times_seen"] == 0
+    assert {row.source for row in aside.train_rows()} == {"rotten_tomatoes"}
 
 
 # -- files -----------------------------------------------------------------------------------------

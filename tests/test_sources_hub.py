@@ -229,6 +229,12 @@ def test_names_and_roles_of_the_hub(hub: dict[str, Rows], tmp_path: Path):
     assert parts == {"passage": "One fact. 0", "question": "q 0"}
 
 
+def test_a_hub_row_without_a_field_is_named(hub: dict[str, Rows], tmp_path: Path):
+    hub["SetFit/qqp"] = rows(3, text1="a", label=0)
+    with pytest.raises(DataError, match=r"source qqp: SetFit/qqp/train, row 0: .*'sentence_2'"):
+        source("qqp").items(tmp_path)
+
+
 def test_of_a_large_set_some_rows_are_drawn_by_hash(
     hub: dict[str, Rows], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

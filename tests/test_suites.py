@@ -447,6 +447,24 @@ def test_the_word_of_a_files_source(
     assert word_of(suite.facts["sources"]["mine"]) == said
 
 
+def test_rows_to_fit_on_are_in_no_figure(tmp_path: Path) -> None:
+    rows = [
+        {**ROW, "split": split, "labels": {**LABELS, "ok": yes}, "word": "exact", "of": 5}
+        for split, yes, count in (("fit", True, 3), ("report", False, 2))
+        for _ in range(count)
+    ]
+    config: dict[str, Any] = {"path": str(_lines(tmp_path / "mine.jsonl", rows))}
+    facts = TaskFile(**config).load().facts["sources"]["mine"]
+    assert (facts["n"], facts["splits"]) == (2, {"fit": 3, "report": 2})
+    assert (facts["majority"], facts["majority_label"]) == (1.0, "false")
+    assert word_of(facts) == "exact"  # not a part: the others are fitted on
+    part = {"mine": {"_target_": f"{HERE}.task_file.TaskFile", **config}}
+    for limit, word in ((None, "exact"), (4, "exact, 4 of 5")):
+        facts = Combined(parts=part, limit=limit).load().facts["sources"]["mine"]
+        assert word_of(facts) == word
+        assert facts["n"] == facts["splits"]["report"]
+
+
 def test_export_needs_a_path() -> None:
     with pytest.raises(ConfigError, match=r"task\.path is not set"):
         Export().run(OmegaConf.create({}))

@@ -17,9 +17,9 @@ import yaml
 
 from reflex.errors import DataError
 from reflex.tasks.identity import Sweep
-from reflex.tracking.offline import offline_runs, read_offline
 from reflex.tracking.record import find_records, read_record
 from tests import cli
+from tests.wandb_offline import offline_runs, read_offline
 
 ORDERS = ["one", "two", "four"]
 

@@ -18,12 +18,12 @@ import pytest
 
 from reflex.errors import ConfigError
 from reflex.tracking import wandb_run as module
-from reflex.tracking.offline import _inspect, _records, offline_runs, read_offline
 from reflex.tracking.record import RunIdentity, RunRecord, read_record, write_record
 from reflex.tracking.wandb import WandbMode, WandbTracker, has_account, resolve_mode
 from reflex.tracking.wandb_payload import summary_of
 from reflex.tracking.wandb_run import Tracker, wandb_run
 from tests.fake_records import fake_predictions, fake_record
+from tests.wandb_offline import _inspect, _records, offline_runs, read_offline
 
 FRAME = fake_predictions(6)
 OFFLINE = WandbTracker(mode=WandbMode.offline, tags=["mine"])

@@ -526,20 +526,48 @@ def test_training_evaluation_and_release_by_command(tmp_path: Path, data_root: P
 def test_a_named_folder_is_not_taken_for_other_settings(tmp_path: Path):
     from omegaconf import OmegaConf
 
+    from reflex.backbones.config import DeviceConfig
+    from reflex.backbones.dtype import resolve_dtype
     from reflex.loading import compose
-    from reflex.tasks.train import check_same, write_json
+    from reflex.tasks.train import check_same
+    from reflex.tracking.record import json_text
 
     def configured(*changes: str):
         return compose(["experiment=embedded_release", *changes])
 
     check_same(tmp_path, configured())
-    write_json(tmp_path / "config.json", OmegaConf.to_container(configured(), resolve=True))
+    config = OmegaConf.to_container(configured(), resolve=True)
+    (tmp_path / "config.json").write_text(json_text(config))
+    check_same(tmp_path, configured("seed=3"))  # nothing was made with it yet
+    (tmp_path / "rows.jsonl").touch()
     check_same(tmp_path, configured("train.checkpoint_minutes=9", "train.name=other"))
+    check_same(tmp_path, configured(f"device.dtype={resolve_dtype(DeviceConfig())}"))
     for change, told in (
         ("train.lr=0.1", r"holds a training with train\.lr=0\.0006, not 0\.1; train\.name=OTHER"),
         ("train.lora.rank=4", r"train\.lora\.rank=16, not 4"),
         ("mixture.rows=50", r"mixture\.rows=30000, not 50"),
         ("seed=3", r"seed=0, not 3"),
+        ("orders=four", r"orders\.permutations=1, not 4"),
+        ("device.dtype=float16", r"device\.dtype=b?float(16|32), not float16"),
     ):
         with pytest.raises(ConfigError, match=told):
             check_same(tmp_path, configured(change))
+
+
+def test_rows_of_a_start_that_broke_off_are_not_trained_on_with_other_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from reflex.tasks import train
+    from tests.cli import run
+
+    def broken(cfg: object, folder: Path) -> None:
+        (folder / "rows.jsonl").touch()
+        raise TrainingError("broke off")
+
+    monkeypatch.setattr(train, "build_training", broken)
+    words = (*TINY, f"runs_dir={tmp_path}", "train.name=run")
+    assert "broke off" in run(*words).err
+    assert "broke off" in run(*words).err  # the same command goes on
+    other = run(*words, "mixture.rows=50")
+    assert other.status == 1
+    assert "holds a training with mixture.rows=100, not 50" in other.err

@@ -10,9 +10,9 @@ import pytest
 from reflex.loading import compose
 from reflex.tasks.train_evaluate import curve
 from reflex.tasks.trained_files import trained_files
-from reflex.tracking.offline import offline_runs, read_offline
 from reflex.tracking.record import find_records, read_record
 from tests.cli import run
+from tests.wandb_offline import offline_runs, read_offline
 
 TRACKED = (
     *("task=train_evaluate", "mixture=embedded", "readout=pointer", "benchmark=tickets"),

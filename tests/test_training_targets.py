@@ -12,6 +12,7 @@ from reflex.data.rows import Row
 from reflex.errors import ConfigError
 from reflex.model import DecisionModel
 from reflex.readouts.base import OptionScores
+from reflex.readouts.continuation import Config as Continuation
 from reflex.training import losses as L
 from reflex.training.batches import plan_steps, request_of
 from reflex.training.config import TrainConfig
@@ -74,6 +75,26 @@ def test_frozen_is_the_backbone_that_was_never_trained(path: str) -> None:
     for a, b, c in zip(wanted, held, moved, strict=True):
         assert torch.allclose(a.scores[0], b.scores[0], atol=1e-4)
         assert (a.scores[0] - c.scores[0]).abs().max() > 1e-3
+
+
+def test_a_prior_is_that_of_the_weights_that_score() -> None:
+    by_prior = {
+        **dict.fromkeys(LETTERS, "continuation"),
+        "continuation": Continuation(score="prior"),
+    }
+    wanted = answers(training(readout=by_prior).model, rows(3))
+    model = training(readout=by_prior).model
+    with frozen(model):
+        before = answers(model, rows(3))  # the anchor comes first, then the step
+    trained = answers(model, rows(3))
+    with frozen(model), torch.no_grad():
+        after = answers(model, rows(3))
+    again = answers(model, rows(3))
+    for a, b, c, d, e in zip(wanted, before, trained, after, again, strict=True):
+        assert torch.equal(a.scores[0], c.scores[0])
+        assert torch.equal(a.scores[0], e.scores[0])
+        assert torch.allclose(b.scores[0], d.scores[0], atol=1e-4)
+        assert (a.scores[0] - b.scores[0]).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("path", ["llama", "qwen3_5"])

@@ -11,10 +11,10 @@ import torch
 
 from reflex.backbones.config import BackboneConfig, BackboneFacts, DeviceConfig
 from reflex.backbones.dtype import resolve_dtype, torch_device
-from reflex.backbones.locate import BackboneFiles, first_line, locate
+from reflex.backbones.locate import BackboneFiles, locate
 from reflex.backbones.padding import Cells
 from reflex.backbones.tokens import PromptTokenizer
-from reflex.errors import BackboneError
+from reflex.errors import BackboneError, first_line
 
 log = logging.getLogger(__name__)
 

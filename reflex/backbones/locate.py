@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import shutil
@@ -17,7 +16,7 @@ import filelock
 
 from reflex import assets
 from reflex.backbones.config import BackboneConfig
-from reflex.errors import BackboneError
+from reflex.errors import BackboneError, first_line
 
 log = logging.getLogger(__name__)
 
@@ -85,11 +84,6 @@ def _snapshot(path: str, revision: str | None, key: str) -> Path:
             f"({first_line(error)}); "
             "check the id and the network, or use backbone=smollm2_135m, which needs neither"
         ) from None
-
-
-def first_line(error: Exception) -> str:
-    """A library's error as one line."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def folder_sha256(folder: Path) -> str:
@@ -186,15 +180,3 @@ def _dequantise(gguf: Path, work: Path) -> None:
     model.is_quantized = False
     model.save_pretrained(work)
     tokenizer.save_pretrained(work)
-
-
-def read_config(folder: Path) -> dict[str, object]:
-    """The folder's config.json. Raises BackboneError when it cannot be read."""
-    path = folder / "config.json"
-    try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise BackboneError(f"{path}: cannot be read ({error})") from None
-    if not isinstance(data, dict):
-        raise BackboneError(f"{path}: not a JSON object")
-    return data

@@ -54,6 +54,16 @@ def limited(rows: list[Row], limit: int | None, salt: str = "limit") -> list[Row
     ]
 
 
+def measured(rows: list[Row]) -> list[Row]:
+    """The rows that figures are over: those that are not of split `fit`, where there are any others."""
+    return [row for row in rows if row.split != "fit"] or rows
+
+
+def row_counts(rows: list[Row]) -> dict[str, Any]:
+    """`n`, the rows that are measured, and `splits`: how many of each split are read."""
+    return {"n": len(measured(rows)), "splits": dict(Counter(row.split for row in rows))}
+
+
 def majority(rows: list[Row]) -> dict[str, Any]:
     """`majority` (accuracy of the best constant answer), its label, and the count of every label.
 

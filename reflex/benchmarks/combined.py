@@ -10,7 +10,7 @@ from typing import Any
 
 from hydra.utils import instantiate
 
-from reflex.benchmarks.base import Suite, check_count, fit_names, limited
+from reflex.benchmarks.base import Suite, check_count, fit_names, limited, row_counts
 from reflex.data.rows import Row
 from reflex.errors import ConfigError, DataError
 
@@ -56,11 +56,11 @@ class Combined:
         sources: dict[str, Any] = {}
         for suite in suites.values():
             sources |= suite.facts.get("sources", {})
-        counts = Counter(row.source for row in scored)
+        read = {name: [row for row in scored if row.source == name] for name in sources}
         hashes = {name: suite.facts.get("data_sha256", "") for name, suite in suites.items()}
         facts: dict[str, Any] = {
             "data_sha256": hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest(),
-            "sources": {name: {**each, "n": counts[name]} for name, each in sources.items()},
+            "sources": {name: {**each, **row_counts(read[name])} for name, each in sources.items()},
             "licences": {
                 name: licence
                 for suite in suites.values()

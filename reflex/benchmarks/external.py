@@ -18,7 +18,6 @@ from reflex.benchmarks.base import Suite, check_count, limited, majority
 from reflex.benchmarks.files import (
     FETCH,
     HubFile,
-    data_root,
     download,
     hub_objects,
     local_file,
@@ -26,6 +25,7 @@ from reflex.benchmarks.files import (
     need,
 )
 from reflex.contract import Question, option_keys, parse_question
+from reflex.data.root import data_root
 from reflex.data.rows import Row, State, parse_label
 from reflex.data.splits import hash_order
 from reflex.errors import ConfigError, DataError

@@ -1,7 +1,6 @@
 """Where a benchmark's rows come from: a local folder of JSON Lines, or files on the Hugging Face hub.
 
-`REFLEX_DATA` names the local folder. It is an environment variable and not a config key because a path
-must not change which run this is; what was read is pinned by hashes in the suite's facts.
+See reflex/data/root.py for the folder.
 """
 
 from __future__ import annotations
@@ -10,27 +9,16 @@ import csv
 import gzip
 import io
 import json
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reflex.data.jsonl import json_lines
+from reflex.data.root import data_root
 from reflex.errors import DataError
 
 FETCH = "set REFLEX_DATA to a folder that holds it, or run where the hub can be reached"
-
-
-def data_root() -> Path | None:
-    """The folder `REFLEX_DATA` names, if it is set. Raises DataError when that is no folder."""
-    raw = os.environ.get("REFLEX_DATA")
-    if not raw:
-        return None
-    root = Path(raw).expanduser()
-    if not root.is_dir():
-        raise DataError(f"REFLEX_DATA={raw} is not a folder; correct or unset it")
-    return root
 
 
 def local_file(folder: str, *names: str) -> Path | None:

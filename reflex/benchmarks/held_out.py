@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from reflex.benchmarks.base import Suite, check_count, limited, majority
+from reflex.benchmarks.base import Suite, check_count, limited, majority, measured, row_counts
 from reflex.contract import option_keys
 from reflex.data.augment import build
+from reflex.data.root import source_root
 from reflex.data.rows import Row, rows_sha256
 from reflex.data.splits import HALVES
 from reflex.errors import ConfigError, DataError
@@ -80,9 +81,8 @@ class HeldOut:
     def load(self) -> Suite:
         """Raises DataError or ContaminationError as `reflex.data.mixture.load_mixture` does."""
         from reflex.data.sources import source
-        from reflex.data.sources.base import data_root
 
-        mixture = _mixture(tuple(self.sources), self.max_chars, str(data_root()))
+        mixture = _mixture(tuple(self.sources), self.max_chars, str(source_root()))
         splits = tuple(HALVES) if self.split == "all" else (self.split,)
         items = {
             item.id: item
@@ -104,13 +104,12 @@ class HeldOut:
         for name in self.sources:
             own = [row for row in rows if row.source == name]
             sources[name] = {
-                "n": len(own),
-                "splits": dict(Counter(row.split for row in own)),
+                **row_counts(own),
                 "options": sorted(
                     {len(option_keys(q)) for row in own for q in row.questions.values()}
                 ),
                 "licence": source(name).licence,
-                **_baseline([row for row in own if row.split != "fit"] or own),
+                **_baseline(measured(own)),
             }
         pairs = {"question_pairs": _pairs(rows)} if self.opposites else {}
         return Suite(
@@ -145,9 +144,7 @@ def questions_of(
     sources: Sequence[str], max_chars: int, split: str
 ) -> dict[str, Mapping[str, Ask]]:
     """Row id → what a held-out row asks, by question name."""
-    from reflex.data.sources.base import data_root
-
-    pools = _mixture(tuple(sources), max_chars, str(data_root())).pools.values()
+    pools = _mixture(tuple(sources), max_chars, str(source_root())).pools.values()
     return {item.id: item.asks for pool in pools for item in pool.items[split]}
 
 
@@ -164,8 +161,7 @@ def _mixture(sources: tuple[str, ...], max_chars: int, root: str) -> Mixture:
 
 def _pairs(rows: list[Row]) -> list[dict[str, str]]:
     """Questions of the measured rows that belong together, for `reflex.metrics.sensitivity`."""
-    fit_alone = {row.split for row in rows} == {"fit"}
-    asked = {name for row in rows if fit_alone or row.split != "fit" for name in row.questions}
+    asked = {name for row in measured(rows) for name in row.questions}
     kinds = {OPPOSITE: "opposite", REWORDED: "paraphrase"}
     return [
         {"kind": kind, "a": name.removesuffix(suffix), "b": name}

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, check_count, limited
+from reflex.benchmarks.base import Suite, check_count, limited, measured, row_counts
 from reflex.benchmarks.files import (
     FETCH,
     HubFile,
-    data_root,
     download,
     hub_objects,
     local_objects,
@@ -27,6 +26,7 @@ from reflex.benchmarks.files import (
 )
 from reflex.benchmarks.mmlu_subjects import categories
 from reflex.contract import Choice
+from reflex.data.root import data_root
 from reflex.data.rows import Row
 from reflex.data.splits import HALVES, split_of
 from reflex.errors import ConfigError, DataError
@@ -110,14 +110,13 @@ class MMLU:
                     NAME: {
                         "word": "exact" if len(rows) == TEST_ITEMS else "stand-in",
                         "reason": f"{len(drawn)} of {len(rows)} items of {where}",
-                        "n": len(scored),
+                        **row_counts(scored),
                         "n_asked": self.n,
                         "n_available": len(rows),
-                        "splits": dict(Counter(row.split for row in scored)),
                         "subjects": len(subjects),
                         "licence": LICENCE,
                         "published": {},
-                        **_baseline(scored),
+                        **_baseline(measured(scored)),
                     }
                 },
                 "families": dict(sorted(subjects.items())),

@@ -14,7 +14,7 @@ from typing import Any
 
 from reflex.assets import sha256_of
 from reflex.benchmarks.base import Suite, check_count, limited, majority
-from reflex.benchmarks.files import data_root, download
+from reflex.benchmarks.files import download
 from reflex.benchmarks.s1.board import published
 from reflex.benchmarks.s1.definitions import (
     FAST,
@@ -28,6 +28,7 @@ from reflex.benchmarks.s1.items import UPSTREAMS, Item, hub_items, local_items, 
 from reflex.benchmarks.s1.selection import Selection, select, weakest
 from reflex.contract import option_keys
 from reflex.data.contamination import blocked_subsets
+from reflex.data.root import data_root
 from reflex.data.rows import Row
 from reflex.errors import ConfigError, DataError
 

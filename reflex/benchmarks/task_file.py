@@ -13,14 +13,13 @@ it is that they are the benchmark's own (`exact`, `rebuilt`, `stand-in`), and of
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, check_count, limited, majority
+from reflex.benchmarks.base import Suite, check_count, limited, majority, measured, row_counts
 from reflex.benchmarks.s1.selection import WORDS, weakest
 from reflex.benchmarks.words import ABSENT
 from reflex.data.jsonl import json_lines
@@ -81,9 +80,8 @@ class TaskFile:
                 "sources": {
                     source: {
                         **_word([word for row, word in read if row.source == source]),
-                        "n": len(members),
-                        "splits": _splits(members),
-                        **majority(members),
+                        **row_counts(members),
+                        **majority(measured(members)),
                     }
                     for source, members in by_source.items()
                 },
@@ -92,10 +90,6 @@ class TaskFile:
                 "notes": {"majority": "over the first question of each row"},
             },
         )
-
-
-def _splits(rows: list[Row]) -> dict[str, int]:
-    return dict(Counter(row.split for row in rows))
 
 
 def read_tasks(path: Path) -> list[Row]:

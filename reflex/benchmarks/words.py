@@ -28,8 +28,14 @@ def word_of(source: Mapping[str, Any]) -> str | None:
     word = source.get("word")
     if word is None or word in ABSENT:
         return word
-    n, whole = source.get("n"), whole_of(source)
-    return f"{word}, {n} of {whole}" if n and whole and n < whole else str(word)
+    read, whole = read_of(source), whole_of(source)
+    return f"{word}, {read} of {whole}" if read and whole and read < whole else str(word)
+
+
+def read_of(source: Mapping[str, Any]) -> int | None:
+    """How many of its items were read: those that are measured (`n`), and those that are fitted on."""
+    splits = source.get("splits")
+    return sum(splits.values()) if splits else source.get("n")
 
 
 def whole_of(source: Mapping[str, Any]) -> int | None:

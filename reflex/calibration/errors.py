@@ -26,6 +26,7 @@ ECE_BINS = 15
 def errors_of(
     frame: pd.DataFrame,
     rule: str,
+    raw: Scored,
     scored: Scored,
     found: list[Bucket],
     chosen: Mapping[str, str],
@@ -33,7 +34,10 @@ def errors_of(
     min_rows: int,
 ) -> tuple[dict[str, Any], list[str]]:
     """NLL and ECE of the fit rows: raw, fitted on themselves, in-family (other groups of the same families,
-    five folds) and left out (fitted on the other families); warnings where left-out families get worse."""
+    five folds) and left out (fitted on the other families); warnings where left-out families get worse.
+
+    raw, scored: the rows as they were read, and with the position prior taken out; without one the same.
+    """
     chains = chains_of(frame, rule)
     family_n = frame["family"].to_numpy(dtype=object)
     families = sorted(set(family_n.tolist()))
@@ -51,9 +55,9 @@ def errors_of(
             temperature_n[out_n] = per_row(table, np.flatnonzero(out_n))
         return temperature_n
 
-    raw_n = np.ones(len(frame))
+    ones_n = np.ones(len(frame))
     fitted_n = np.array(per_row(temperatures, np.arange(len(frame))))
-    errors = {"raw": _error(scored, raw_n), "fitted": _error(scored, fitted_n)}
+    errors = {"raw": _error(raw, ones_n), "fitted": _error(scored, fitted_n)}
     fold_n = np.array([_fold(group) for group in frame["group"]])
     if len(set(fold_n.tolist())) > 1:
         errors["in_family"] = _error(scored, held_out(fold_n))
@@ -61,7 +65,7 @@ def errors_of(
         return errors, []
     left_n = held_out(family_n)
     errors["left_out"] = _error(scored, left_n)
-    raw_nll_n, left_nll_n = scored.nll(raw_n), scored.nll(left_n)
+    raw_nll_n, left_nll_n = raw.nll(ones_n), scored.nll(left_n)
     by_family: dict[str, Any] = {}
     warnings = []
     for family in families:
@@ -77,7 +81,7 @@ def errors_of(
 
 
 def report_error(frame: pd.DataFrame, found: Calibration) -> dict[str, Any]:
-    """NLL and ECE of rows it was not fitted on: `raw` and `fitted`."""
+    """NLL and ECE of rows it was not fitted on: `raw` (prior and temperature left out) and `fitted`."""
     scores = None if found.prior is None else adjusted(frame, found.prior)
     names = zip(frame["type"], frame["readout"], frame["keys"])
     temperature_n = np.array([found.temperature(t, r, len(keys))[0] for t, r, keys in names])

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SPLIT = "fit"
-WEIGHTINGS = ("rows", "families", "transfer")
 MIN_FAMILIES = 3
+AT_THE_LIMIT = "is at the edge of what is tried"
 
 
 def check_split(frame: pd.DataFrame) -> None:
@@ -56,7 +56,8 @@ def fit(
     """
     check_split(frame)
     scores = None if prior is None else adjusted(frame, prior)
-    scored = pack(frame, scores)
+    raw = pack(frame)
+    scored = raw if scores is None else pack(frame, scores)
     found, fallbacks = _buckets(frame, rule, min_rows, scores)
     chosen: dict[str, str] = {}
     details: dict[str, dict[str, Any]] = {}
@@ -80,9 +81,9 @@ def fit(
             **detail,
         }
     temperatures = {key: detail["temperature"] for key, detail in details.items()}
-    errors, warnings = errors_of(frame, rule, scored, found, chosen, temperatures, min_rows)
+    errors, warnings = errors_of(frame, rule, raw, scored, found, chosen, temperatures, min_rows)
     warnings += [
-        f"bucket {key}: the temperature ({detail['temperature']:.3g}) is at the edge of what is tried"
+        f"bucket {key}: the temperature ({detail['temperature']:.3g}) {AT_THE_LIMIT}"
         for key, detail in details.items()
         if detail["at_bound"]
     ]
@@ -163,7 +164,7 @@ def _buckets(
             continue
         own = None if scores is None else [scores[i] for i in rows[key]]
         landscape = Landscape(pack(frame.iloc[indices], own))
-        found[key] = Bucket(key, parents[key], indices, family_n[indices], landscape)
+        found[key] = Bucket(key, indices, family_n[indices], landscape)
     return list(found.values()), fallbacks
 
 

@@ -22,6 +22,12 @@ _AT_BOUND = 1e-3
 _GAIN = 1e-12
 
 
+def at_bound(temperature: float) -> bool:
+    """Whether it is the smallest or largest that is tried: where the best one lies is then unknown."""
+    log_t = math.log(temperature)
+    return min(log_t - LOW, HIGH - log_t) < _AT_BOUND
+
+
 @dataclass(frozen=True)
 class Optimum:
     """`nll` at `temperature` and `nll_raw` at 1, both weighted means; `at_bound`: no inner minimum."""
@@ -53,9 +59,8 @@ class Landscape:
         raw = float(weight_n @ self.raw_n)
         if not found.fun < raw - _GAIN:
             return Optimum(1.0, raw, raw, False)
-        log_t = float(found.x)
-        at_bound = min(log_t - LOW, HIGH - log_t) < _AT_BOUND
-        return Optimum(math.exp(log_t), float(found.fun), raw, at_bound)
+        temperature = math.exp(float(found.x))
+        return Optimum(temperature, float(found.fun), raw, at_bound(temperature))
 
 
 def family_weights(family_n: NDArray[np.object_], keep_n: Bools) -> Floats:
@@ -72,7 +77,6 @@ class Bucket:
     """Rows that share a temperature: their indices in the frame, and their landscape."""
 
     key: str
-    parent: str | None
     rows_b: NDArray[np.int64]
     family_b: NDArray[np.object_]
     landscape: Landscape

@@ -25,7 +25,6 @@ from reflex.errors import CalibrationError
 if TYPE_CHECKING:
     import pandas as pd
 
-ESTIMATORS = ("none", "permuted", "content_free")
 CONTENT_FREE_STATES = ("", "N/A", "(no text)")
 Floats = NDArray[np.float64]
 

@@ -1,8 +1,8 @@
 """The guard: benchmark data is never training or calibration data.
 
 `assert_clean` works on names (of sets, files, hub repositories) and is called when a config is read,
-when data is built and before the first step. `drop_overlaps` works on rows: sources with a clean name
-can still hold benchmark text. Why the rules are as they are: docs/decisions/020-contamination-guard.md.
+when data is built and before the first step. Sources with a clean name can still hold benchmark
+text: reflex/data/guard.py compares rows. Why the rules are as they are: docs/decisions/020-contamination-guard.md.
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from reflex.data.overlap import Overlap, drop_overlaps
 from reflex.errors import ConfigError, ContaminationError
-
-__all__ = ["ALIASES", "SUBSETS", "Overlap", "assert_clean", "blocked_subsets", "drop_overlaps"]
 
 ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

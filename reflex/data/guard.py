@@ -10,7 +10,7 @@ from typing import Any
 
 from reflex.data.jsonl import json_lines
 from reflex.data.overlap import Index
-from reflex.data.sources.base import data_root
+from reflex.data.root import source_root
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ NOT_TEXT = frozenset({"id", "label", "answer", "split", "subject", "choices", "l
 
 def overlapping_ids(states: Mapping[str, Any], root: Path | None = None) -> set[str]:
     """Ids of the states that share a text, a sentence or an 8-gram with a benchmark row."""
-    index = benchmark_index((root or data_root()).resolve())
+    index = benchmark_index((root or source_root()).resolve())
     if index is None:
         return set()
     return {name for name, state in states.items() if index.reason(state)}
@@ -29,7 +29,7 @@ def overlapping_ids(states: Mapping[str, Any], root: Path | None = None) -> set[
 
 def held_against(root: Path | None = None) -> dict[str, int]:
     """Rows of every benchmark file that items are compared with, by its path below the data folder."""
-    root = (root or data_root()).resolve()
+    root = (root or source_root()).resolve()
     return {
         str(path.relative_to(root)): sum(1 for _ in json_lines(path))
         for path in _benchmark_files(root)

@@ -42,7 +42,6 @@ class MixtureConfig:
     large_share: float = 0.25
     type_shares: dict[str, float] = field(default_factory=dict)
     max_chars: int = 4000
-    fit_per_source: int = 150
     seed: int = 0
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     allow: list[str] = field(default_factory=list)
@@ -90,12 +89,24 @@ class Mixture:
     shares: Mapping[str, float]
 
     def train_rows(self) -> list[Row]:
-        """All training rows in training order."""
-        counts = apportion(self.shares, self.config.rows)
+        """All training rows in training order. Raises DataError as `counts`."""
         rows = [
-            row for name, count in counts.items() for row in self._draw(self.pools[name], count)
+            row
+            for name, count in self.counts().items()
+            for row in self._draw(self.pools[name], count)
         ]
         return hash_order(rows, lambda row: row.id, f"order:{self.config.seed}")
+
+    def counts(self) -> dict[str, int]:
+        """Training rows of every source. Raises DataError for one that is to give some and has no items."""
+        for name, pool in self.pools.items():
+            if self.shares[name] > 0 and not pool.items["train"]:
+                raise DataError(
+                    f"source {name}: no training items are left ({pool.too_long} are longer than "
+                    f"mixture.max_chars={self.config.max_chars}, {pool.overlapping} overlap with a benchmark, "
+                    f"{pool.on_both_sides} with the other side of the split); raise max_chars, or leave it out"
+                )
+        return apportion(self.shares, self.config.rows)
 
     def _draw(self, pool: Pool, count: int) -> list[Row]:
         items = pool.items["train"]
@@ -127,8 +138,8 @@ class Mixture:
         return rows
 
     def facts(self) -> dict[str, Any]:
-        """JSON-able description: shares, rows, oversampling, what was left out."""
-        counts = apportion(self.shares, self.config.rows)
+        """JSON-able description: shares, rows, oversampling, what was left out. Raises DataError as `counts`."""
+        counts = self.counts()
         return {
             "name": self.config.name,
             "seed": self.config.seed,
@@ -138,7 +149,7 @@ class Mixture:
                     "share": round(self.shares[name], 6),
                     "rows": counts[name],
                     "items": {split: len(items) for split, items in pool.items.items()},
-                    "times_seen": round(counts[name] / len(pool.items["train"]), 3),
+                    "times_seen": round(counts[name] / max(1, len(pool.items["train"])), 3),
                     "too_long": pool.too_long,
                     "overlapping": pool.overlapping,
                     "on_both_sides": pool.on_both_sides,

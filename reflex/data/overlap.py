@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from reflex.data.rows import Row
 
 NGRAM = 8
 MIN_SENTENCE = 5
@@ -18,48 +15,6 @@ MIN_SENTENCE = 5
 
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+|\n+")
-
-
-@dataclass
-class Overlap:
-    """What was dropped from one source, by the strongest reason that applied to the row.
-
-    `text`: a whole text of the state (an evidence, a passage, an utterance) verbatim in a benchmark row;
-    `sentence`: a sentence of at least `MIN_SENTENCE` words, whatever case and punctuation; `ngram`:
-    `NGRAM` consecutive words.
-    """
-
-    rows: int = 0
-    text: int = 0
-    sentence: int = 0
-    ngram: int = 0
-
-    @property
-    def dropped(self) -> int:
-        return self.text + self.sentence + self.ngram
-
-    def to_json(self) -> dict[str, int]:
-        return {**asdict(self), "dropped": self.dropped}
-
-
-def drop_overlaps(
-    rows: Iterable[Row], benchmark_rows: Iterable[Row]
-) -> tuple[list[Row], dict[str, Overlap]]:
-    """The rows that share nothing with the benchmark, in order, and the counts of each source.
-
-    Only states are compared: questions and options are a source's wording, not its items.
-    """
-    index = Index(row.state for row in benchmark_rows)
-    kept: list[Row] = []
-    counts: dict[str, Overlap] = {}
-    for row in rows:
-        count = counts.setdefault(row.source, Overlap())
-        count.rows += 1
-        if reason := index.reason(row.state):
-            setattr(count, reason, getattr(count, reason) + 1)
-        else:
-            kept.append(row)
-    return kept, counts
 
 
 class Index:
@@ -90,7 +45,11 @@ class Index:
         self._ngrams = np.unique(np.concatenate(parts or [np.zeros(0, np.uint64)]))
 
     def reason(self, state: Any) -> str | None:
-        """`text`, `sentence`, `ngram`, or None when the state shares nothing."""
+        """The strongest of what the state shares with them; None when it is nothing.
+
+        `text`: a whole text of it (an evidence, a passage, an utterance) verbatim; `sentence`: one of at least
+        `MIN_SENTENCE` words, whatever case and punctuation; `ngram`: `NGRAM` consecutive words.
+        """
         found = list(texts(state))
         if any(text in self._texts for text in found):
             return "text"

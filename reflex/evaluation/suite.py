@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 import time
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,12 +21,9 @@ from reflex.decider import Decider, Decision
 from reflex.evaluation.progress import ItemProgress
 from reflex.evaluation.rows import row_predictions
 from reflex.model import Prepared
+from reflex.quiet import quiet_lightning
 
-# Lightning announces devices and upsells on every Trainer; a run's own lines would drown.
-for _name in ("lightning.pytorch", "lightning.fabric"):
-    logging.getLogger(_name).setLevel(logging.ERROR)
-warnings.filterwarnings("ignore", module="lightning")
-
+quiet_lightning()
 
 BATCH_TOKENS = 8192
 """Unique tokens per forward, which runs them in model calls of the size that suits the device."""

@@ -106,8 +106,8 @@ def order_effects(x: Items) -> tuple[Bools, Floats, Floats]:
 
 
 def order_metrics(x: Items) -> dict[str, Metric]:
-    """`flip_rate` and `disagreement`; for choice questions also split by described options where
-    both kinds exist. Empty when no row was asked in two or more orders."""
+    """`flip_rate` and `disagreement` over orders and wordings; for choice questions also split by described
+    options where both kinds exist. Empty when no row was asked in two or more of them."""
     several_n, flipped_n, distance_n = order_effects(x)
     if not several_n.any():
         return {}

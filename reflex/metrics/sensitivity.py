@@ -16,6 +16,7 @@ import pandas as pd
 from reflex.errors import DataError
 from reflex.metrics.frame import Floats, Ints
 from reflex.metrics.intervals import Metric, mean, share
+from reflex.readouts.merge import per_wording, wording_disagreement
 
 KINDS = ("opposite", "paraphrase")
 
@@ -113,9 +114,9 @@ def _wordings(df: pd.DataFrame) -> dict[str, Metric]:
     far, flips = [], []
     for rows, wordings in zip(df["order_probabilities"], df["wordings"]):
         table = np.asarray(rows, dtype=np.float64)
-        per_wording = table.reshape(int(wordings), -1, table.shape[1]).mean(axis=1)
-        far.append(np.abs(per_wording - per_wording.mean(axis=0)).sum(axis=1).mean() / 2)
-        flips.append(float(len(set(per_wording.argmax(axis=1).tolist())) > 1))
+        top_w = per_wording(table, int(wordings)).argmax(axis=1)
+        far.append(wording_disagreement(table, int(wordings)))
+        flips.append(float(len(set(top_w.tolist())) > 1))
     groups = _groups(df)
     return {
         "wording_disagreement": mean(np.array(far), groups),

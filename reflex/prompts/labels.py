@@ -7,7 +7,6 @@ import string
 
 LETTERS: tuple[str, ...] = tuple(string.ascii_uppercase)
 RATING_DIGITS: tuple[str, ...] = tuple("012345678")
-YES_NO: tuple[str, ...] = ("yes", "no")
 
 
 def code_candidates() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`Branch` and `Prompt`: what a style and a readout produce and the forward runs."""
+"""`Branch`: what a style and a readout produce and the forward runs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,3 @@ class Branch:
     keys: tuple[str, ...]
     labels: tuple[str, ...] = ()
     options: tuple[tuple[Piece, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A state prefix and the branches that share it; the prefix never depends on a branch."""
-
-    prefix: tuple[Piece, ...]
-    branches: tuple[Branch, ...]

@@ -102,12 +102,19 @@ class Readout(base.Readout):
     def scores(
         self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
+        import torch
+
         sums = self._log_probabilities(branches, hidden)
         if self.config.score == "sum":
             return [total for total, _ in sums]
         if self.config.score == "mean":
             return [total / count for total, count in sums]
+        training = torch.is_grad_enabled()
+        if training:
+            self._forget()  # other weights made them: an earlier step's, or the frozen ones
         priors = [self._prior(branch) for branch in branches]
+        if training:
+            self._forget()  # these weights are about to change
         return [total - prior for (total, _), prior in zip(sums, priors, strict=True)]
 
     def _log_probabilities(
@@ -143,7 +150,7 @@ class Readout(base.Readout):
     def _prior(self, branch: Branch) -> torch.Tensor:
         """Summed log-probability of every option after the same question over the content-free state.
 
-        Asked once per question; nothing of the request's own state is in it.
+        Asked once per question, in training once per call; nothing of the request's own state is in it.
         """
         import torch
 
@@ -164,3 +171,8 @@ class Readout(base.Readout):
             if len(self._priors) > _PRIORS_KEPT:
                 self._priors.popitem(last=False)
         return self._priors[key]
+
+    def _forget(self) -> None:
+        """Drop the priors, and the engine with its states of their prefix."""
+        self._priors.clear()
+        self._engine = None

@@ -56,10 +56,15 @@ def disagreement(distributions_ok: Floats) -> float:
     return float(np.abs(distributions_ok - merge(distributions_ok)).sum(axis=1).mean() / 2)
 
 
-def wording_disagreement(distributions_ok: Floats, wordings: int) -> float:
-    """Mean total-variation distance of each wording (its orders averaged) to the merged distribution.
+def per_wording(distributions_ok: Floats, wordings: int) -> Floats:
+    """Distribution of every wording, its orders averaged: (wordings × keys).
 
     The orders of a wording are consecutive rows; every wording has the same number of them.
     """
-    per_wording = distributions_ok.reshape(wordings, -1, distributions_ok.shape[1]).mean(axis=1)
-    return disagreement(per_wording)
+    mean_wk: Floats = distributions_ok.reshape(wordings, -1, distributions_ok.shape[1]).mean(axis=1)
+    return mean_wk
+
+
+def wording_disagreement(distributions_ok: Floats, wordings: int) -> float:
+    """Mean total-variation distance of each wording to the merged distribution."""
+    return disagreement(per_wording(distributions_ok, wordings))

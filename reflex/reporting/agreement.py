@@ -18,10 +18,16 @@ BANDS = ((2, 2), (3, 8), (9, 26), (27, None))
 """Numbers of options the answers are divided by (26: the last letter)."""
 
 
+ABOUT = (
+    "Of questions with one gold answer that both cells answered: `differ` is the share where their top options are "
+    "not the same, the last three columns are shares of those."
+)
+
+
 def agreement_text(judged: Sequence[Judged]) -> str:
     """A table per setting of the rule, one line per candidate and number of options; empty unless the cells
     that are compared differ in their readout."""
-    parts = []
+    parts: list[str] = []
     for one in judged:
         rows = []
         for name, cell in one.cells.items():
@@ -32,6 +38,7 @@ def agreement_text(judged: Sequence[Judged]) -> str:
                 continue
             rows += agreement_rows(name, base, cell)
         if rows:
+            parts = parts or [ABOUT]
             head = ["answers", "options", "n", "differ"]
             head += [f"{one.baseline} right", "other right", "both wrong"]
             heading = [f"### {harmless(one.setting)}"] if one.setting else []

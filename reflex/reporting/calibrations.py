@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reflex.calibration.fit import AT_THE_LIMIT
 from reflex.metrics import sensitivity
 from reflex.reporting.hand import harmless
 from reflex.reporting.tables import (
@@ -46,7 +47,11 @@ def calibration_text(cells: Sequence[Found]) -> str:
                 errors.append([label, name, number(entry["nll"]), ece, str(entry["n"])])
         if found.get("prior"):
             remarks.append(f"- {label}: position prior, estimator {harmless(found['prior'])}")
-        remarks += [f"- {label}: {harmless(text)}" for text in found.get("warnings", [])]
+        remarks += [
+            f"- {label}: {harmless(text)}"
+            for text in found.get("warnings", [])
+            if AT_THE_LIMIT not in text  # told beside the verdict
+        ]
     parts = [
         "Fitted on the rows of split `fit` of the same run; every other table is of the other rows."
     ]

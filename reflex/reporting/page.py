@@ -11,13 +11,14 @@ from typing import Any
 from reflex.reporting.agreement import agreement_text
 from reflex.reporting.calibrations import calibration_text, sensitivity_table
 from reflex.reporting.comparisons import Judged, judge_sweep
+from reflex.reporting.context import at_the_limit, below_uniform, cost_caution, uniform_text
 from reflex.reporting.experiments import Experiment
 from reflex.reporting.hand import SIGNATURE, Section, harmless, read_blocks, weave
 from reflex.reporting.index import index_path, write_index
 from reflex.reporting.plots import MOST_CELLS, reliability_svg
 from reflex.reporting.provenance import definitions, provenance
 from reflex.reporting.published import CAUTION, published_svg, published_table
-from reflex.reporting.sources import macro_text, notes_text, sources_table
+from reflex.reporting.sources import macro_text, mean_ece_text, notes_text, sources_table
 from reflex.reporting.sweep import MANIFEST, Places, Sweep, verdict_block
 from reflex.reporting.tables import (
     CELL_METRICS,
@@ -94,7 +95,7 @@ def page_sections(
     sections = [Section(None, _top(sweep, experiment, page))]
     sections.append(Section("Verdict", _verdict(sweep, judged)))
     if sweep.finished:
-        sections.append(Section("Cells", cells_table(sweep.finished)))
+        sections.append(Section("Cells", _cells(sweep)))
     if sweep.failed:
         sections.append(Section("Failed cells", failed_table(sweep.failed)))
     if plot_name(sweep) in plotted:
@@ -104,7 +105,9 @@ def page_sections(
     further = {
         "Agreement": agreement_text(judged),
         "Training": training_table(sweep.finished),
-        "By source": sources_table(sweep.finished),
+        "By source": "\n\n".join(
+            filter(None, (sources_table(sweep.finished), mean_ece_text(sweep.finished)))
+        ),
         "Macro": macro_text(sweep.finished),
         "Published figures": _published(sweep, plotted),
         "Calibration": calibration_text(sweep.finished),
@@ -158,6 +161,9 @@ def _verdict(sweep: Sweep, judged: Sequence[Judged]) -> str:
     if block is None:
         return "The records hold no decision rule, so the numbers below stand without a verdict."
     parts = [_outcome(one) for one in judged]
+    parts += below_uniform(judged)
+    if stopped := at_the_limit(sweep.finished):
+        parts.append(stopped)
     if line := data_line(sweep):
         parts.append(f"On these rows: {harmless(line)}.")
     return "\n\n".join([*parts, f"Decision rule: {_rule(block)}."])
@@ -176,6 +182,15 @@ def _rule(block: dict[str, Any]) -> str:
         f"margin {block.get('margin', 0)}, {block.get('comparison', 'paired_bootstrap')}, "
         "Holm's correction over the candidates"
     )
+
+
+def _cells(sweep: Sweep) -> str:
+    parts = [
+        cells_table(sweep.finished),
+        uniform_text(sweep.finished),
+        cost_caution(sweep.finished),
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def _figure(sweep: Sweep) -> str:

@@ -26,6 +26,7 @@ def provenance(sweep: Sweep) -> str:
         "Commit": (_commit(record) for record in records),
         "Command": (f"`{record.command}`" for record in records if record.command),
         "Backbone": (_pairs(record.backbone) for record in records),
+        "Served": (_served(record.served) for record in records if record.served),
         "Prompt": (f"hash {record.prompt_hash[:16]}" for record in records if record.prompt_hash),
         "Data": (_data(record) for record in records),
         "Seed": (str(record.seed) for record in records),
@@ -56,6 +57,9 @@ def definitions(sweep: Sweep, shown: Iterable[str]) -> str:
     for cell in sweep.cells:
         known = {**cell.record.metric_definitions, **known}
     lines = [f"- `{name}`: {harmless(known[name])}" for name in shown if name in known]
+    lines.append(
+        "- smallest detectable: the difference that a comparison of this size finds in 80 of 100 repeats."
+    )
     lines.append(f"- The reliability diagram has {BINS} equal bins of the top probability.")
     lines.append(
         "- In brackets: a 95 % interval, or, for a calibration error, the mean and the 95th percentile "
@@ -75,6 +79,13 @@ def _commit(record: RunRecord) -> str:
     return f"`{str(commit)[:12]}`" + (
         " with uncommitted changes" if record.git.get("dirty") else ""
     )
+
+
+def _served(served: Mapping[str, Any]) -> str:
+    """What a server said of itself: run, prompt, readout, orders, calibration, arithmetic."""
+    health = served.get("health") or {}
+    said = ("run", "prompt", "readout", "orders", "calibration", "device", "dtype", "strategy")
+    return _pairs({"base_url": served.get("base_url")} | {key: health.get(key) for key in said})
 
 
 def _data(record: RunRecord) -> str:

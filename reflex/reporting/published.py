@@ -6,6 +6,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reflex.benchmarks.s1.board import SOURCES, source_of
 from reflex.reporting.hand import harmless
 from reflex.reporting.plots import COLOURS, MARKERS, MOST_CELLS
 from reflex.reporting.tables import NOTHING, cell_label, differing_axes, markdown_table, number
@@ -40,8 +41,14 @@ def published_table(cells: Sequence[Found]) -> str:
     rows = []
     for cell in cells:
         label = harmless(cell_label(cell.record, axes))
-        rows.append([f"**{label}**", *(_with_word(cell, name) for name in facts)])
-    rows.append(["majority answer", *(number(each.get("majority"), 3) for each in facts.values())])
+        rows.append([f"**{label}**", "this page", *(_with_word(cell, name) for name in facts)])
+    rows.append(
+        [
+            "majority answer",
+            "these rows",
+            *(number(each.get("majority"), 3) for each in facts.values()),
+        ]
+    )
     systems = dict.fromkeys(system for each in facts.values() for system in each["published"])
 
     def rank(system: str) -> tuple[int, float]:
@@ -52,8 +59,12 @@ def published_table(cells: Sequence[Found]) -> str:
 
     for system in sorted(systems, key=rank):
         shown = (number(each["published"].get(system), 3) for each in facts.values())
-        rows.append([harmless(system), *shown])
-    return markdown_table(["system", *map(harmless, facts)], rows)
+        rows.append([harmless(system), source_of(system) or NOTHING, *shown])
+    table = markdown_table(["system", "source", *map(harmless, facts)], rows, left=2)
+    named = [
+        f"- {name}: {where}" for name, where in SOURCES.items() if name in {r[1] for r in rows}
+    ]
+    return "\n\n".join([table, "\n".join(named)]) if named else table
 
 
 def published_svg(cells: Sequence[Found]) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -74,6 +75,26 @@ def against(accuracy: Mapping[str, Any] | None, majority: float | None) -> str:
     return f"{text} {side}"
 
 
+def mean_ece_text(cells: Sequence[Found]) -> str:
+    """Per cell the unweighted mean of `ece_10` over the suite's sources, beside that of a calibrated model with
+    the same confidences; empty with fewer than two sources that have rows."""
+    records = [cell.record for cell in cells]
+    axes = differing_axes(records)
+    lines = []
+    for record in records:
+        by_source = record.by.get("source", {})
+        found = [by_source[name]["ece_10"] for name in sources(record) if name in by_source]
+        if len(found) < 2 or any(entry.get("value") is None for entry in found):
+            continue
+        mean = sum(entry["value"] for entry in found) / len(found)
+        calibrated = sum(entry.get("reference_mean") or 0.0 for entry in found) / len(found)
+        lines.append(
+            f"- {harmless(cell_label(record, axes))}: mean ECE-10 over {len(found)} sources {number(mean)} "
+            f"(calibrated: {number(calibrated)})"
+        )
+    return "\n".join(lines)
+
+
 def macro_text(cells: Sequence[Found]) -> str:
     """The suite's macro accuracy with its weakest word, per cell; or why there is none.
 
@@ -104,21 +125,36 @@ def macro_text(cells: Sequence[Found]) -> str:
             for name in facts["macro"]["subsets"]
         )
         word = f"{found['word']}, a part of the items" if part else found["word"]
+        entries = [by_source[name]["accuracy"] for name in facts["macro"]["subsets"]]
         rows.append(
             [
                 harmless(cell_label(record, axes)),
                 harmless(word),
-                number(found["value"]),
+                entry_text({"value": found["value"], **mean_interval(entries)}),
                 str(found["n"]),
+                str(sum(entry["n"] for entry in entries)),
             ]
         )
     parts = (
-        [markdown_table(["cell", "weakest word", "macro accuracy", "subsets"], rows, left=2)]
+        [markdown_table(["cell", "weakest word", "macro accuracy", "subsets", "n"], rows, left=2)]
         if rows
         else []
     )
     parts += [f"No macro is given: {harmless(why)}." for why in lacking]
     return "\n\n".join(parts)
+
+
+def mean_interval(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """`low` and `high` of the unweighted mean of independent shares from their own 95 % intervals (MOVER: G. Zou
+    and A. Donner, Construction of confidence limits about effect measures, Statistics in Medicine 2008); empty where
+    one has none."""
+    if any(entry.get("low") is None or entry.get("high") is None for entry in entries):
+        return {}
+    k = len(entries)
+    mean = sum(entry["value"] for entry in entries) / k
+    below = math.sqrt(sum((entry["value"] - entry["low"]) ** 2 for entry in entries)) / k
+    above = math.sqrt(sum((entry["high"] - entry["value"]) ** 2 for entry in entries)) / k
+    return {"low": mean - below, "high": mean + above}
 
 
 def notes_text(cells: Sequence[Found]) -> str:
@@ -134,5 +170,5 @@ def _notes(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """(name, text) of a suite's notes and of those of its parts."""
     notes = facts.get("notes")
     yield from notes.items() if isinstance(notes, dict) else ()
-    for part in (facts.get("parts") or {}).values():
-        yield from _notes(part)
+    for part, own in (facts.get("parts") or {}).items():
+        yield from ((f"{part}, {name}", text) for name, text in _notes(own))

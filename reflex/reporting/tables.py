@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from reflex.remote.remote import OF_THE_SERVER
 from reflex.reporting.comparisons import Judged
 from reflex.reporting.hand import harmless
 from reflex.reporting.words import cell_word, words_by
@@ -25,8 +26,8 @@ CELL_METRICS = {
 }
 """Columns of the table of cells: metric → heading."""
 
-SPLIT_METRICS = ("accuracy", "nll", "brier", "total_variation", "ece_15")
-"""Columns of the tables per question type and per family."""
+SPLIT_METRICS = ("accuracy", "nll", "brier", "total_variation", "ece_10")
+"""Columns of the tables per question type, family and source: few rows, hence the coarser bins."""
 
 
 def number(value: Any, digits: int = 4, sign: bool = False) -> str:
@@ -57,8 +58,13 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int
 
 
 def differing_axes(records: Sequence[RunRecord]) -> list[str]:
-    """Axes (and `seed`) in which the cells differ, in the records' order; empty for one cell."""
+    """Axes (and `seed`) in which the cells differ, in the records' order; empty for one cell.
+
+    Beside a server's answers, what a model is made of belongs to which model answers.
+    """
     keys = list(dict.fromkeys(key for record in records for key in record.axes))
+    if len({record.axes.get("model") for record in records}) > 1:
+        keys = [key for key in keys if key not in OF_THE_SERVER]
     found = [key for key in keys if len({str(record.axes.get(key)) for record in records}) > 1]
     if len({record.seed for record in records}) > 1 and "seed" not in found:
         found.append("seed")

@@ -13,7 +13,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -268,10 +269,11 @@ class Batcher:
         ticket.decisions |= decisions
         with self._wake:
             ticket.unanswered -= 1
-            if not ticket.unanswered and not ticket.future.done():
-                ticket.future.set_result(ticket.decisions)
+            if not ticket.unanswered:
+                with suppress(InvalidStateError):  # failed before, or its client just left
+                    ticket.future.set_result(ticket.decisions)
 
 
 def _fail(ticket: Ticket, error: Exception) -> None:
-    if not ticket.future.done():
+    with suppress(InvalidStateError):
         ticket.future.set_exception(error)

@@ -120,8 +120,8 @@ class Exchange:
         raw = await read_body(http, self.max_bytes, self.config.body_timeout_s)
         told.phases["read"] = told.elapsed
         start = time.perf_counter()
-        small = len(raw) <= INLINE_BYTES
         encoding = http.headers.get("content-encoding", "")
+        small = not encoding and len(raw) <= INLINE_BYTES  # what it unpacks to may be any size
         kind = http.headers.get("content-type", "")
         prepared = await self._on(small, lambda: self._prepare(raw, encoding, kind, door))
         told.phases["prepare"] = time.perf_counter() - start

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from reflex.errors import RecordError
+from reflex.errors import RecordError, first_line
 
 FETCHED = ".fetched"
 """Below the runs folder: what came from W&B. (The hub has a cache of its own.)"""
@@ -25,7 +25,7 @@ def from_hub(run: str) -> Path:
     except errors.LocalEntryNotFoundError:
         why = "the hub cannot be reached and the repository is not in its cache"
     except Exception as error:  # hub, http and file errors share no base class
-        why = _first_line(error)
+        why = first_line(error)
     else:
         if not (folder / "record.json").is_file():
             raise RecordError(
@@ -60,7 +60,7 @@ def from_wandb(path: str) -> Path:
         root = Path(os.environ.get("REFLEX_RUNS", "runs")) / FETCHED
         folder = Path(str(kept[-1].download(root=str(root / _name(kept[-1]))))) if kept else None
     except Exception as error:  # W&B errors come in many classes; all mean the same to a user
-        raise RecordError(f"{run}: cannot be read ({_first_line(error)})") from None
+        raise RecordError(f"{run}: cannot be read ({first_line(error)})") from None
     if folder is None or not (folder / "record.json").is_file():
         raise RecordError(
             f"{run}: that run logged no run-record artifact; serve one that reflex.run finished"
@@ -71,8 +71,3 @@ def from_wandb(path: str) -> Path:
 def _name(artifact: object) -> str:
     """A folder name: an artifact is called `<name>:v<number>`."""
     return str(getattr(artifact, "name", "run")).replace(":", "-").replace("/", "-")
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0][:200] if text else type(error).__name__

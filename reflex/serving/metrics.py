@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 COUNTS = (1, 2, 4, 8, 16, 32, 64)
 TOKENS = (16, 64, 256, 1024, 4096, 16384, 65536, 262144)
-PHASES = ("read", "prepare", "queue", "forward", "respond")
 
 
 class Metrics:

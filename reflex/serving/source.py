@@ -53,7 +53,9 @@ def resolve(arguments: Sequence[str]) -> tuple[DictConfig, ServedRun]:
         served = ServedRun(Source())
     else:
         record, folder, hashes = locate(runs[-1], overrides)
-        cfg, replaced = onto_record(cfg, overrides, record, folder)
+        # Of `run=stable` a profile chooses the entry and replaces nothing of it.
+        aside = _profiles(overrides) if runs[-1] == "stable" else []
+        cfg, replaced = onto_record(cfg, overrides, record, folder, aside)
         served = ServedRun(Source(record.hash, _about(record)), _expected(record, hashes, replaced))
     with open_dict(cfg):
         if cfg.forward.reuse_tokens == 0:
@@ -93,12 +95,17 @@ def locate(run: str, overrides: Sequence[str] = ()) -> tuple[RunRecord, Path, di
 
 
 def onto_record(
-    cfg: DictConfig, overrides: Sequence[str], record: RunRecord, folder: Path
+    cfg: DictConfig,
+    overrides: Sequence[str],
+    record: RunRecord,
+    folder: Path,
+    aside: Sequence[str] = (),
 ) -> tuple[DictConfig, set[str]]:
     """The record's configuration with what the command line set on top of it.
 
     `group=option` replaces a whole group, `group.key=value` one value; a profile or an experiment
-    counts as every value in which it differs from the defaults. Returns the groups that were touched.
+    counts as every value in which it differs from the defaults, unless it is among the overrides `aside`.
+    Returns the groups that were touched.
     """
     merged = OmegaConf.create(OmegaConf.to_container(cfg, resolve=False))
     assert isinstance(merged, DictConfig)
@@ -106,9 +113,8 @@ def onto_record(
     for key in SERVED:
         if key in recorded:
             merged[key] = recorded[key]
-    plain = compose(["serve=default"])
+    plain = compose(["serve=default", *aside])
     touched = set()
-    changed = {key: value for key, value in leaves(cfg) if _get(plain, key) != value}
     for argument in overrides:
         name, _, _ = argument.lstrip("+~").partition("=")
         top = name.partition(".")[0].partition("@")[0]
@@ -119,9 +125,9 @@ def onto_record(
             merged[top] = cfg[top]
         else:
             OmegaConf.update(merged, name, OmegaConf.select(cfg, name), force_add=True)
-    for key, value in changed.items():
+    for key, value in leaves(cfg):
         top = key.partition(".")[0]
-        if top in SERVED and top not in touched:
+        if top in SERVED and _get(plain, key) != value:
             OmegaConf.update(merged, key, value, force_add=True)
             touched.add(top)
     return typed(cfg, merged, SERVED), touched
@@ -170,9 +176,13 @@ def _about(record: RunRecord) -> dict[str, Any]:
 
 
 def _stable(overrides: Sequence[str]) -> tuple[Path, dict[str, str]]:
-    profiles = [o.partition("=")[2] for o in overrides if o.startswith("profile=")]
-    folder, entry = stable_folder(profiles[-1] if profiles else "laptop")
+    profiles = _profiles(overrides)
+    folder, entry = stable_folder(profiles[-1].partition("=")[2] if profiles else "laptop")
     return folder, dict(entry.get("hashes") or {})
+
+
+def _profiles(overrides: Sequence[str]) -> list[str]:
+    return [override for override in overrides if override.startswith("profile=")]
 
 
 def _get(cfg: DictConfig, key: str) -> Any:

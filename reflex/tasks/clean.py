@@ -3,7 +3,8 @@ loaded and before the fit (docs/decisions/020-contamination-guard.md).
 
 The way round is `calibration.allow`: what it lets through stands in the record and in the calibration's file,
 and the benchmark subsets it stands for are not scored, now or wherever that file is used. MMLU's test halves
-are no benchmark here: its loader relabels them (docs/decisions/021-mmlu.md).
+are no benchmark here: its loader relabels them (docs/decisions/021-mmlu.md); where a file that was fitted on
+one is used, only the other is measured.
 """
 
 from __future__ import annotations
@@ -68,20 +69,24 @@ def clean_suite(cfg: DictConfig, suite: Suite) -> Suite:
     calibration = instantiate(cfg.calibration)
     fit_rows = [row for row in suite.rows if row.split == SPLIT]
     let: Let = {}
+    halves = False
     if calibration.fits:
         let = check_fit(cfg.benchmark, calibration, fit_rows)
     elif getattr(calibration, "path", None):
-        let = _fitted_on(calibration.path)
+        let, halves = _fitted_on(calibration.path)
     suite = _without_overlaps(suite, fit_rows, let, set(_named(cfg.benchmark)))
+    if halves:
+        suite = _other_half(suite)
     if calibration.fits:
         splits = {row.split for row in suite.rows}
         check_parts(calibration.name, SPLIT in splits, bool(splits - {SPLIT}))
     kept = {SPLIT} if calibration.fits else set()
     suite = _withheld(suite, let, kept)
     if not {row.split for row in suite.rows} - kept:
+        own = [f"a half of {OWN_HALVES}"] if halves else []
         raise DataError(
             f"benchmark={suite.name}: every measured row is withheld, since the calibration is fitted on "
-            f"{', '.join(let)}; measure something else"
+            f"{', '.join([*let, *own])}; measure something else"
         )
     return suite
 
@@ -121,10 +126,12 @@ def _names_of(rows: pd.DataFrame | Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(name for pair in pairs for name in pair if name))
 
 
-def _fitted_on(path: str) -> Let:
+def _fitted_on(path: str) -> tuple[Let, bool]:
+    """What a calibration file was let through, and whether it was fitted on one of the halves."""
     from reflex.calibration.fitted import read
 
-    return dict(read(path).fitted_on.get("contamination") or {})
+    found = read(path).fitted_on
+    return dict(found.get("contamination") or {}), OWN_HALVES in found.get("sources", ())
 
 
 def _without_overlaps(suite: Suite, fit_rows: list[Row], let: Let, named: set[str]) -> Suite:
@@ -144,6 +151,23 @@ def _without_overlaps(suite: Suite, fit_rows: list[Row], let: Let, named: set[st
     )
 
 
+def _other_half(suite: Suite) -> Suite:
+    """Of the halves, rows of split report alone: any other split may be or hide what was fitted on."""
+    rows = [row for row in suite.rows if row.source != OWN_HALVES or row.split == "report"]
+    if len(rows) == len(suite.rows):
+        return suite
+    kept = sum(row.source == OWN_HALVES for row in rows)
+    before = suite.facts.get("sources", {}).get(OWN_HALVES, {})
+    half = {**before, "n": kept, "splits": {"report": kept}} if kept else _why_withheld(before)
+    sources = {**suite.facts.get("sources", {}), OWN_HALVES: half}
+    return replace(suite, rows=rows, facts={**suite.facts, "sources": sources})
+
+
+def _why_withheld(before: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in before.items() if key in ("licence", "published")}
+    return {"word": "withheld", "reason": "the calibration is fitted on it", "n": 0, **kept}
+
+
 def _withheld(suite: Suite, let: Let, kept_splits: set[str]) -> Suite:
     if not let:
         return suite
@@ -152,9 +176,7 @@ def _withheld(suite: Suite, let: Let, kept_splits: set[str]) -> Suite:
     sources = dict(facts.get("sources", {}))
     for name in {row.source for row in suite.rows} | set(sources):
         if withheld(name, let):
-            kept = {k: v for k, v in sources.get(name, {}).items() if k in ("licence", "published")}
-            reason = "the calibration is fitted on it"
-            sources[name] = {"word": "withheld", "reason": reason, "n": 0, **kept}
+            sources[name] = _why_withheld(sources.get(name, {}))
     facts["sources"] = sources
     if "macro" in facts:
         lacking = [

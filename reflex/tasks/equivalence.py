@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from reflex.errors import ConfigError
+
 if TYPE_CHECKING:
     from reflex.model import DecisionModel, Prepared
 
@@ -16,7 +18,10 @@ LIMITS = {"float32": ("max_abs_logit_diff", 1e-4)}
 
 @dataclass
 class Equivalence:
-    """Prints one line per strategy, cold and warm; exit status 1 unless all are at most the limit."""
+    """Prints one line per strategy, cold and warm; exit status 1 unless all are at most the limit.
+
+    Raises ConfigError for a readout whose scores are not the logits of single tokens.
+    """
 
     _target_: str = "reflex.tasks.equivalence.Equivalence"
     name: str = "equivalence"
@@ -32,6 +37,7 @@ class Equivalence:
         model = build_model(cfg)
         facts = model.backbone.facts
         compiled = [model.prepare(request) for request in probe_requests()]
+        check_readouts(compiled)
         with torch.inference_mode():
             plain = plain_scores(model, compiled)
         name, limit = LIMITS.get(facts.dtype, ("max_abs_probability_diff", 2e-2))
@@ -77,6 +83,19 @@ def probe_requests() -> list[Any]:
         parse_request({"state": state, "questions": questions, "permutations": n})
         for state, n in zip(states, (1, 3, 2), strict=True)
     ]
+
+
+def check_readouts(compiled: list[Prepared]) -> None:
+    """Raise ConfigError naming the readouts that a plain forward's logits cannot be compared with."""
+    asked = [each.readout for item in compiled for each in item.asked]
+    others = sorted(
+        {each.name for each in asked if not isinstance(getattr(each, "ids", None), dict)}
+    )
+    if others:
+        raise ConfigError(
+            f"task=equivalence: readout {', '.join(others)} has no label tokens to compare; the strategies are "
+            "the same for every readout, so use readout=label_tokens"
+        )
 
 
 def run_strategy(

@@ -80,7 +80,7 @@ class Evaluate:
     def _run(self, cfg: DictConfig, suite: Suite, identity: RunIdentity, folder: Path) -> int:
         from reflex.build import to_object
         from reflex.remote.remote import remote_model
-        from reflex.tasks.fitting import write_files
+        from reflex.tasks.fitting import remove_others
         from reflex.tasks.trained_files import trained_files
         from reflex.tracking.environment import git_state, hardware, now_utc, package_versions
         from reflex.tracking.record import RunRecord, other_sweeps, write_record
@@ -98,10 +98,9 @@ class Evaluate:
         with wandb_run(to_object(cfg.tracker), identity, folder) as tracker:
             try:
                 measured, predictions, files = self._measure(cfg, suite, folder, tracker.logger)
-                write_files(folder, files)
                 record = RunRecord(status="finished", **measured, **common, finished="")
             except Exception as error:
-                predictions = None
+                predictions, files = None, {}
                 record = RunRecord(status="failed", error=one_line(error), **common, finished="")
                 say(error, f"{identity.name} failed: ")
             finally:
@@ -114,7 +113,8 @@ class Evaluate:
                     "wandb": tracker.info,
                 }
             )
-            record = write_record(folder, record, predictions)
+            record = write_record(folder, record, predictions, files)
+            remove_others(folder, files)
             sent = record.status == "finished" and not remote_model(cfg)
             tracker.log_result(record, trained_files(cfg) if sent else None)
         if record.status == "failed":

@@ -6,7 +6,7 @@ takes its scores from there: the model is not asked the same thing twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,15 +89,12 @@ def settle(
     )
 
 
-def write_files(folder: Path, files: dict[str, bytes]) -> None:
-    """Files that belong to a record, before the record itself; those of an earlier try are replaced."""
+def remove_others(folder: Path, files: Collection[str]) -> None:
+    """Remove what an earlier try left beside a record that `files` do not name."""
     from reflex.calibration.fitted import FILE
-    from reflex.tracking.files import write_atomic_all
 
     for name in {FIT_PREDICTIONS, FILE} - set(files):
         (folder / name).unlink(missing_ok=True)
-    if files:
-        write_atomic_all({folder / name: data for name, data in files.items()})
 
 
 def uncalibrated(cfg: DictConfig) -> DictConfig:

@@ -10,17 +10,14 @@ gate that was interrupted goes on. Exit status 1 when the candidate is refused; 
 from __future__ import annotations
 
 import logging
-import os
-import shutil
-import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from reflex.contract import TYPES
 from reflex.errors import BackboneError, ConfigError, RecordError, ReflexError
+from reflex.readouts.base import used_readouts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +27,6 @@ if TYPE_CHECKING:
     from reflex.tracking.record import RunRecord
 
 log = logging.getLogger(__name__)
-
-KEPT = ("record.json", "calibration.json")
-"""What a recorded run without weights of its own needs to be served."""
 
 
 @dataclass
@@ -70,7 +64,13 @@ class Gate:
         from reflex.build import to_object
         from reflex.loading import run_folder
         from reflex.metrics.gate import judge
-        from reflex.stable import entry_for, read_stable, stable_folder, write_stable
+        from reflex.stable import (
+            entry_for,
+            read_stable,
+            release_folder,
+            stable_folder,
+            write_stable,
+        )
 
         if cfg.run is None:
             raise ConfigError(
@@ -174,14 +174,13 @@ def finished(folder: Path) -> RunRecord:
 
 def check_servable(folder: Path, record: RunRecord) -> None:
     """Raise ConfigError for a run whose weights lie elsewhere: the manifest could not pin them."""
-    from reflex.release import manifest_of
+    from reflex.release import check_backbone, manifest_of
 
     if manifest_of(folder) is not None:
         return
     readout = record.config["readout"]
-    heads = [readout.get(readout[kind]) or {} for kind in TYPES]
-    backbone = record.config["backbone"]
-    if backbone.get("adapter") or any(head.get("weights") for head in heads):
+    heads = [readout.get(name) or {} for name in used_readouts(readout)]
+    if record.config["backbone"].get("adapter") or any(head.get("weights") for head in heads):
         raise ConfigError(
             f"run {record.hash[:16]}: its adapter or heads lie outside its folder; put them together "
             "first with task=release, and give run=<that folder>"
@@ -191,11 +190,7 @@ def check_servable(folder: Path, record: RunRecord) -> None:
             f"run {record.hash[:16]}: its calibration lies outside its folder; put them together first "
             "with task=release, or evaluate with the calibration fitted in the run"
         )
-    if backbone["source"] not in ("asset", "hub", "random"):
-        raise ConfigError(
-            f"run {record.hash[:16]}: backbone.source={backbone['source']} exists only on this machine; "
-            "a stable run's weights come from a registry or the hub"
-        )
+    check_backbone(record)
 
 
 def check_loaded(record: RunRecord, facts: dict[str, Any], prompt_hash: str | None) -> None:
@@ -236,13 +231,13 @@ def load_suites(config: GateConfig) -> tuple[dict[str, Suite], dict[str, str]]:
 
 def answers_key(folder: Path, suite: Suite) -> str:
     """What predictions of a suite depend on, as the name they are kept under."""
+    from reflex.assets import sha256_of
     from reflex.data.rows import rows_sha256
-    from reflex.release import file_sha256
     from reflex.tasks.identity import NUMERICS, digest
     from reflex.tracking.environment import package_versions
 
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix == ".json")
-    own = [[path.name, file_sha256(path)] for path in files]
+    own = [[path.name, sha256_of(path)] for path in files]
     packages = package_versions(("torch", "transformers", "tokenizers"))
     return digest([own, rows_sha256(suite.rows), NUMERICS, packages])[:24]
 
@@ -265,9 +260,6 @@ def _measured(frame: pd.DataFrame, seed: int) -> dict[str, Any]:
     }
 
 
-# -- telling and writing ---------------------------------------------------------------------------
-
-
 def tell(judgement: Judgement) -> None:
     """One line for each check: what it was, what it is, and whether that is allowed."""
     width = max((len(check.set) for check in judgement.checks), default=0)
@@ -279,33 +271,3 @@ def tell(judgement: Judgement) -> None:
             f"{check.set:{width}}  {check.metric:16} {d.baseline:8.4f} → {d.candidate:8.4f}  "
             f"{d.value:+.4f} ({interval}), n {d.n}: {word}"
         )
-
-
-def release_folder(folder: Path, record: RunRecord, name: str | None) -> Path:
-    """The candidate's folder below `releases/`, relative to here; a plain run is copied there first.
-
-    Raises ConfigError for a name that is taken by something else.
-    """
-    from reflex.stable import STABLE
-
-    root = STABLE.parent
-    if folder.resolve().is_relative_to(root.resolve()):
-        return root / folder.resolve().relative_to(root.resolve())
-    target = root / (name or f"{record.backbone.get('name', 'run')}-{record.hash[:8]}")
-    if target.exists():
-        if (target / "record.json").is_file() and finished(target).hash == record.hash:
-            return target
-        raise ConfigError(
-            f"gate.name={target.name}: {target} holds another run; choose another name"
-        )
-    root.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=root))
-    try:
-        for each in KEPT:
-            if (folder / each).is_file():
-                shutil.copyfile(folder / each, work / each)
-        work.chmod(0o755)
-        os.replace(work, target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return target

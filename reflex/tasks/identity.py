@@ -39,10 +39,9 @@ PINNED = {
 is watched."""
 
 NOT_READ = {
-    "evaluate": ("mixture", "train", "trainer", "a", "b"),
     "train": ("benchmark", "calibration"),  # what is measured afterwards trains nothing else
 }
-"""Task → groups and keys it does not look at."""
+"""Task → further groups and keys it does not look at."""
 
 READ = {"train_evaluate": ("mixture", "train")}
 """Task → groups that are a part of its cells all the same. (task=train adds what matters to its facts.)"""

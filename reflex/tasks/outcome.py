@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 status = 0
 """Exit status of the process: 1 once any cell or task has failed."""
 
-cells: dict[Path, str] = {}
-"""Folders of the cells this process ran or found recorded, in order, and their groups."""
-
+cells: dict[str, set[Path]] = {}
+"""Groups, in order, of the cells this process ran or found recorded, and the folders of each: two
+experiments of one command may share a cell."""
 
 reason = ""
 """Why the last cell failed, in one line, where it raised."""
@@ -55,7 +55,7 @@ def hand_over(cell: str) -> None:
 
 def ran(group: str, folder: Path) -> None:
     """A cell of `group` is (or will be) recorded in `folder`."""
-    cells[folder] = group
+    cells.setdefault(group, set()).add(folder)
 
 
 def close(cfg: DictConfig, group: str) -> None:
@@ -76,7 +76,7 @@ def _close(runs: Path, results: Path, group: str) -> None:
 
     found = find_records(runs, group=group).found
     # Cells run by other processes are known from their records alone.
-    own = [cell for cell in found if cells.get(cell.path) == group]
+    own = [cell for cell in found if cell.path in cells.get(group, ())]
     if not found:
         return
     from reflex.reporting import Places, group_sweep, print_table, write_group_page

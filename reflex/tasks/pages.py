@@ -43,7 +43,7 @@ class PageCallback(Callback):
         close_sweep()
 
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
-        for group in list(outcome.cells.values())[-1:]:
+        for group in list(outcome.cells)[-1:]:
             outcome.close(config, group)
 
 
@@ -52,8 +52,7 @@ def close_sweep() -> None:
     sweep = Sweep.from_env()
     if sweep is None or _sweeping is None:
         return
-    own = dict.fromkeys(outcome.cells.values())
-    for group in own or recorded_groups(Path(_sweeping.runs_dir), sweep):
+    for group in list(outcome.cells) or recorded_groups(Path(_sweeping.runs_dir), sweep):
         outcome.close(_sweeping, group)
     Sweep.forget()
 

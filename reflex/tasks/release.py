@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from reflex.contract import TYPES
-from reflex.errors import ConfigError, ContaminationError, RecordError
+from reflex.errors import ConfigError, ContaminationError, RecordError, first_line
 from reflex.readouts.base import used_readouts
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ TOKENIZER_FILES = (
 @dataclass
 class Release:
     """run_id: the evaluated run (folder, hash or prefix). out: the folder to write, which must not exist
-    unless `replace`. push: a hub repository to upload it to."""
+    unless `replace`. title: of the card, instead of the folder's name. push: a hub repository to upload it to."""
 
     _target_: str = "reflex.tasks.release.Release"
     name: str = "release"
@@ -51,6 +49,8 @@ class Release:
     def run(self, cfg: DictConfig) -> int:
         """Prints the folder and its size. Raises RecordError or ConfigError for a run without a model."""
         from reflex.loading import run_folder
+        from reflex.release import check_backbone
+        from reflex.tracking.files import write_folder
         from reflex.tracking.record import read_record
 
         source = run_folder(self.run_id, Path(cfg.runs_dir))
@@ -59,20 +59,12 @@ class Release:
             raise RecordError(
                 f"run {self.run_id}: it failed ({record.error}); release a finished run"
             )
+        check_backbone(record)
         out = Path(self.out)
         if out.exists() and not self.replace:
             raise ConfigError(f"task.out={out}: exists; choose another folder or task.replace=true")
-        out.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-        try:
-            manifest = fill(work, source, record, self.title or out.name)
-            for path in (work, *work.rglob("*")):  # a temporary folder is for its owner alone
-                path.chmod(0o755 if path.is_dir() else 0o644)
-            if out.exists():
-                shutil.rmtree(out)
-            os.replace(work, out)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+        with write_folder(out) as work:
+            manifest = fill(work, source, record, self.title or out.name, out)
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
         if self.push is not None:
             push(out, self.push)
@@ -81,9 +73,10 @@ class Release:
         return 0
 
 
-def fill(work: Path, source: Path, record: RunRecord, title: str) -> dict[str, Any]:
-    """Put every file of the release into `work`; returns its manifest."""
-    from reflex.release import MANIFEST, SCHEMA, file_sha256
+def fill(work: Path, source: Path, record: RunRecord, title: str, out: Path) -> dict[str, Any]:
+    """Put every file of the release that will lie in `out` into `work`; returns its manifest."""
+    from reflex.assets import sha256_of
+    from reflex.release import MANIFEST, SCHEMA
     from reflex.tasks.release_card import card
     from reflex.tracking.record import RECORD
 
@@ -109,9 +102,9 @@ def fill(work: Path, source: Path, record: RunRecord, title: str) -> dict[str, A
     }
     fitted = work / "calibration.json"
     calibration = json.loads(fitted.read_text(encoding="utf-8")) if fitted.is_file() else None
-    (work / "README.md").write_text(card(manifest, calibration), encoding="utf-8")
+    (work / "README.md").write_text(card(manifest, calibration, out), encoding="utf-8")
     manifest["files"] = {
-        str(path.relative_to(work)): file_sha256(path)
+        str(path.relative_to(work)): sha256_of(path)
         for path in sorted(work.rglob("*"))
         if path.is_file()
     }
@@ -121,9 +114,10 @@ def fill(work: Path, source: Path, record: RunRecord, title: str) -> dict[str, A
 
 
 def guard_report(record: RunRecord) -> dict[str, Any]:
-    """The benchmark rows that the guard knows here, and the rows of the last training held against them again.
+    """The benchmark rows that the guard knows here, and the rows of the last training held against them again
+    (all that were prepared for it: a plan may end before the last one).
 
-    Raises ContaminationError naming a trained row that shares text with one of them.
+    Raises ContaminationError naming a row that shares text with one of them.
     """
     from reflex.data.guard import held_against, overlapping_ids
     from reflex.data.rows import read_jsonl
@@ -145,25 +139,37 @@ def guard_report(record: RunRecord) -> dict[str, Any]:
 
 def contamination(training: dict[str, Any] | None, calibration: Path) -> str:
     """What the guard did for the training and the calibration of a release, or was told not to do."""
+    from reflex.tasks.clean import OWN_HALVES
+
     let = set((training or {}).get("allow") or [])
+    mmlu = "no row of the MMLU test split"
+    halves = ""
     if calibration.is_file():
-        fitted = json.loads(calibration.read_text(encoding="utf-8"))
-        let |= {*(fitted.get("fitted_on", {}).get("contamination") or {})}
+        fitted_on = json.loads(calibration.read_text(encoding="utf-8")).get("fitted_on", {})
+        let |= {*(fitted_on.get("contamination") or {})}
+        if OWN_HALVES in fitted_on.get("sources", ()):
+            mmlu += " for training"
+            halves = (
+                " The temperatures were fitted on items of one half of the MMLU test split: figures on that half "
+                "say nothing."
+            )
     rows = (
         "rows that share a text, a sentence or eight words in a row with a benchmark row found on the training "
         "machine were dropped (counts per source below)"
     )
     if training is None:
-        return "Nothing is known of the data that the adapter or head was trained on."
-    if let:
-        return (
+        told = "Nothing is known of the data that the adapter or head was trained on."
+    elif let:
+        told = (
             f"**The contamination guard was told to let {', '.join(sorted(let))} through: figures on benchmarks "
             f"with the same rows say nothing.** Of the other sources {rows}."
         )
-    return (
-        "No source, file or hub repository with a name of any S1Bench subset was used for training or "
-        f"calibration, no row of the MMLU test split, and {rows}."
-    )
+    else:
+        told = (
+            "No source, file or hub repository with a name of any S1Bench subset was used for training or "
+            f"calibration, {mmlu}, and {rows}."
+        )
+    return told + halves
 
 
 def copy_parts(
@@ -181,13 +187,17 @@ def copy_parts(
         shutil.copytree(folder, work / "adapter")
         parts["backbone.adapter"] = "adapter"
         training = trained_on(folder.parent)
-    for name in used_readouts(config["readout"]):
-        weights = (config["readout"].get(name) or {}).get("weights")
-        if weights:
-            heads = _existing(weights, f"readout.{name}.weights")
-            shutil.copyfile(heads, work / "heads.safetensors")
-            parts[f"readout.{name}.weights"] = "heads.safetensors"
-            training = training or trained_on(heads.parent)
+    heads = {
+        name: _existing(weights, f"readout.{name}.weights")
+        for name in used_readouts(config["readout"])
+        if (weights := (config["readout"].get(name) or {}).get("weights"))
+    }
+    one_file = len({path.resolve() for path in heads.values()}) == 1
+    for name, path in heads.items():
+        target = "heads.safetensors" if one_file else f"heads-{name}.safetensors"
+        shutil.copyfile(path, work / target)
+        parts[f"readout.{name}.weights"] = target
+        training = training or trained_on(path.parent)
     if not parts:
         raise ConfigError(
             f"run {record.hash[:16]}: neither an adapter nor a head; there is nothing to release "
@@ -237,7 +247,6 @@ def push(folder: Path, repository: str) -> None:
         api.create_repo(repository, exist_ok=True)
         api.upload_folder(folder_path=str(folder), repo_id=repository)
     except Exception as error:  # hub errors come in a dozen classes; all mean the same to a user
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise RecordError(
-            f"task.push={repository}: the hub refused ({reason}); the release is complete in {folder}"
+            f"task.push={repository}: the hub refused ({first_line(error)}); the release is complete in {folder}"
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 ALLOWS = {
@@ -15,12 +16,17 @@ ALLOWS = {
 SHOWN = ("accuracy", "nll", "brier", "ece_10", "ece_15")
 
 
-def card(manifest: Mapping[str, Any], calibration: Mapping[str, Any] | None) -> str:
-    """Markdown. Every number and statement comes from the manifest or the calibration file."""
-    return "\n".join(_lines(manifest, calibration)).rstrip() + "\n"
+def card(manifest: Mapping[str, Any], calibration: Mapping[str, Any] | None, folder: Path) -> str:
+    """Markdown. Every number and statement comes from the manifest or the calibration file.
+
+    folder: where the release lies, as it was given.
+    """
+    return "\n".join(_lines(manifest, calibration, folder)).rstrip() + "\n"
 
 
-def _lines(manifest: Mapping[str, Any], calibration: Mapping[str, Any] | None) -> Iterator[str]:
+def _lines(
+    manifest: Mapping[str, Any], calibration: Mapping[str, Any] | None, folder: Path
+) -> Iterator[str]:
     base = manifest["base"]
     yield f"# {manifest['name']}"
     yield ""
@@ -33,7 +39,7 @@ def _lines(manifest: Mapping[str, Any], calibration: Mapping[str, Any] | None) -
     )
     yield ""
     yield "```"
-    yield f"python -m reflex.serve run=releases/{manifest['name']}"
+    yield f"python -m reflex.serve run={folder.as_posix()}"
     yield "```"
     yield ""
     yield "## What it is"
@@ -131,8 +137,8 @@ def _guard(report: Mapping[str, Any]) -> str:
     known = ", ".join(f"{name} ({rows})" for name, rows in files.items())
     checked = report["trained_rows_checked"]
     again = (
-        f" The {checked} rows of the last training were held against them once more for this release: none shares "
-        "a text, a sentence or eight words in a row."
+        f" The {checked} rows prepared for the last training were held against them once more for this release: "
+        "none shares a text, a sentence or eight words in a row."
         if checked
         else ""
     )

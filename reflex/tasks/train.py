@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +24,8 @@ from reflex.loading import leaves
 from reflex.tasks.cells import cell_lock
 from reflex.tasks.identity import PINNED, run_identity
 from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, begun_with, trained_on
+from reflex.tracking.files import write_atomic
+from reflex.tracking.record import json_text
 
 if TYPE_CHECKING:
     from reflex.data.rows import Row
@@ -36,6 +37,9 @@ log = logging.getLogger(__name__)
 
 MADE = (RESULT, "adapter", "backbone", "heads.safetensors")
 """What a training leaves to be used."""
+
+COMPARED = ("seed", "backbone", "device", "prompt", "readout", "orders", "mixture", "train")
+"""Groups and keys that a training may depend on (of the device: the dtype)."""
 
 
 @dataclass
@@ -67,8 +71,10 @@ class Train:
         from reflex.build import to_object
         from reflex.tracking.wandb_run import wandb_run
 
+        # Before the rows: whoever finds those must find what they were made for.
+        config = json_text(OmegaConf.to_container(cfg, resolve=True))
+        write_atomic(folder / "config.json", config.encode())
         module = build_training(cfg, folder)
-        write_json(folder / "config.json", OmegaConf.to_container(cfg, resolve=True))
         log.info(
             "%d rows, %d steps, %d tokens -> %s",
             len(module.rows), len(module.plan.steps), module.plan.total_tokens, folder,
@@ -121,19 +127,29 @@ def run_folder(cfg: DictConfig) -> tuple[Path, Any]:
 def check_same(folder: Path, cfg: DictConfig) -> None:
     """Raise ConfigError when a named folder holds the training of other settings, naming the first."""
     path = folder / "config.json"
-    if not path.is_file():
+    if not path.is_file() or not any((folder / name).is_file() for name in (ROWS, RESULT)):
         return
-    before = json.loads(path.read_text(encoding="utf-8"))
-    now: Any = OmegaConf.to_container(cfg, resolve=True)
-    for group in ("seed", "backbone", "prompt", "readout", "mixture", "train"):
-        old, new = (dict(leaves({group: each.get(group)})) for each in (before, now))
-        # A key that only one version knows says nothing.
-        for key in sorted(old.keys() & new.keys()):
-            if old[key] != new[key] and key.partition(".")[2] not in PINNED["train"]:
-                raise ConfigError(
-                    f"{folder}: holds a training with {key}={old[key]}, not {new[key]}; "
-                    "train.name=OTHER trains beside it, train.fresh=true sets it aside"
-                )
+    old = _compared(json.loads(path.read_text(encoding="utf-8")))
+    new = _compared(OmegaConf.to_container(cfg, resolve=True))
+    # A key that only one version knows says nothing.
+    for key in old:
+        if key in new and old[key] != new[key]:
+            raise ConfigError(
+                f"{folder}: holds a training with {key}={old[key]}, not {new[key]}; "
+                "train.name=OTHER trains beside it, train.fresh=true sets it aside"
+            )
+
+
+def _compared(config: Any) -> dict[str, Any]:
+    """Dotted key → value of everything in a resolved configuration that a training may depend on."""
+    from reflex.backbones.config import DeviceConfig
+    from reflex.backbones.dtype import resolve_dtype
+
+    found = {group: config.get(group) for group in COMPARED}
+    if device := found["device"]:
+        found["device"] = {"dtype": resolve_dtype(DeviceConfig(device["name"], device["dtype"]))}
+    watched = PINNED["train"]
+    return {key: value for key, value in leaves(found) if key.partition(".")[2] not in watched}
 
 
 def set_aside(folder: Path) -> None:
@@ -202,7 +218,7 @@ def training_rows(cfg: DictConfig, folder: Path) -> list[Row]:
     path = folder / ROWS
     if not path.is_file():
         mixture = load_mixture(OmegaConf.to_object(cfg.mixture))  # type: ignore[arg-type]
-        write_json(folder / MIXTURE, mixture.facts())
+        write_atomic(folder / MIXTURE, json_text(mixture.facts()).encode())
         write_checked(path, mixture.train_rows())
     rows = read_jsonl(path)
     sources = {row.source for row in rows}
@@ -267,27 +283,17 @@ def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: f
     heads = save_heads(module.model, folder / "heads.safetensors")
     facts = module.model.backbone.facts
     begun = begun_with(cfg)
-    write_json(
-        folder / RESULT,
-        {
-            "backbone": asdict(facts),
-            "adapter": adapter,
-            "heads": heads,
-            "steps": len(module.plan.steps),
-            "rows": len({i for step in module.plan.steps for micro in step for i in micro}),
-            "tokens": module.plan.total_tokens,
-            "plan_sha256": module.plan.fingerprint(),
-            "prompt": module.model.style.fingerprint(),
-            "last": module.last,
-            "went_on_from": begun and str(begun.parent),
-            "wall_s_of_last_start": round(wall_s, 1),
-        },
-    )
-
-
-def write_json(path: Path, value: Any) -> None:
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(
-        json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8"
-    )
-    os.replace(temporary, path)
+    result = {
+        "backbone": asdict(facts),
+        "adapter": adapter,
+        "heads": heads,
+        "steps": len(module.plan.steps),
+        "rows": len({i for step in module.plan.steps for micro in step for i in micro}),
+        "tokens": module.plan.total_tokens,
+        "plan_sha256": module.plan.fingerprint(),
+        "prompt": module.model.style.fingerprint(),
+        "last": module.last,
+        "went_on_from": begun and str(begun.parent),
+        "wall_s_of_last_start": round(wall_s, 1),
+    }
+    write_atomic(folder / RESULT, json_text(result).encode())

@@ -1,12 +1,12 @@
-"""Files that appear whole or not at all: written beside their place, flushed to the disk, then
-renamed.
-"""
+"""Files and folders that appear whole or not at all: written beside their place, then renamed."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from reflex.errors import RecordError
@@ -52,6 +52,31 @@ def write_atomic_all(contents: Mapping[Path, bytes]) -> None:
         for temporary, _ in staged:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def write_folder(path: Path) -> Iterator[Path]:
+    """An empty folder to fill, which then takes the place of `path`; after an error `path` is as it was.
+
+    A kill between the two renames leaves the old folder beside its place, as `.<name>-….old`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    old = work.with_name(f"{work.name}.old")
+    try:
+        yield work
+        for each in (work, *work.rglob("*")):  # a temporary folder is for its owner alone
+            each.chmod(0o755 if each.is_dir() else 0o644)
+        if path.exists():
+            path.rename(old)
+        work.rename(path)
+    except BaseException:
+        if old.exists():
+            old.rename(path)
+        raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync_folder(folder: Path) -> None:

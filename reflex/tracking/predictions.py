@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflex.errors import RecordError
+from reflex.errors import RecordError, first_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +81,7 @@ def predictions_bytes(predictions: pd.DataFrame) -> bytes:
         )
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
         raise RecordError(
-            f"predictions: a value does not fit the schema: {_first(error)}"
+            f"predictions: a value does not fit the schema: {first_line(error)}"
         ) from error
     # Doubles split into byte planes pack a third smaller; the other columns repeat themselves.
     pq.write_table(
@@ -110,9 +110,5 @@ def read_predictions(path: Path) -> pd.DataFrame:
         return pd.DataFrame(table.to_pydict())
     except (OSError, pa.ArrowInvalid) as error:
         raise RecordError(
-            f"{file}: cannot be read ({_first(error)}); run the cell again with force=true"
+            f"{file}: cannot be read ({first_line(error)}); run the cell again with force=true"
         ) from error
-
-
-def _first(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,10 +76,13 @@ class Listing:
 
 
 def write_record(
-    run_dir: Path | str, record: RunRecord, predictions: pd.DataFrame | None = None
+    run_dir: Path | str,
+    record: RunRecord,
+    predictions: pd.DataFrame | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> RunRecord:
-    """Write a cell's predictions, then its record, both whole or not at all; returns the record as
-    written.
+    """Write a cell's further `files` (by name), its predictions, then its record, all whole or not at
+    all; returns the record as written.
 
     The returned record carries the predictions' hash. A failed cell has no predictions (`None`),
     and those of an earlier try are removed. Raises RecordError (one line) for a full disk, a frame
@@ -89,7 +92,7 @@ def write_record(
     folder = Path(run_dir)
     if record.status == "finished" and predictions is None:
         raise RecordError(f"{folder}: a finished record needs its predictions")
-    contents: dict[Path, bytes] = {}
+    contents = {folder / name: data for name, data in (files or {}).items()}
     info = None
     if predictions is not None:
         from reflex.tracking.predictions import predictions_bytes

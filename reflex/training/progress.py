@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
 import lightning
 
 from reflex.backbones.padding import Cells
+from reflex.quiet import quiet_lightning
 from reflex.training.checkpoint import load_newest, restore_random, save_checkpoint
 from reflex.training.config import TrainConfig
 
 log = logging.getLogger(__name__)
 
-# Lightning announces devices and upsells on every Trainer; the run's own lines would drown.
-for _name in ("lightning.pytorch", "lightning.fabric"):
-    logging.getLogger(_name).setLevel(logging.ERROR)
-warnings.filterwarnings("ignore", module="lightning")
+quiet_lightning()
 
 
 class Progress(lightning.Callback):

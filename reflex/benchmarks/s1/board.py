@@ -1,8 +1,6 @@
 """Published S1Bench figures, as data for pages. Accuracies; nothing here was measured by this project.
 
-Sources. board: the dashboard's payload kept in InterfazeAI/lev `data/s1bench-snapshot.json` at d9e62c1c
-(build 468a014bc5). nimble: bespokelabsai/nimble `docs/PUBLIC_BENCHMARKS.md` at 7fac4868. lev: the same
-lev commit, `docs/FINDINGS.md`. Others name their own report. ECE of the board is one pooled figure per
+`SOURCES` says where they stand; who is not in it reports on itself. ECE of the board is one pooled figure per
 target whose bins are not documented, so it is not comparable with `ece_10` or `ece_15`.
 """
 
@@ -14,6 +12,12 @@ from typing import Any
 
 from reflex.benchmarks.s1.definitions import FAST, SUBSETS
 from reflex.benchmarks.s1.selection import weakest
+
+SOURCES = {
+    "board": "the dashboard's payload in InterfazeAI/lev, `data/s1bench-snapshot.json` at d9e62c1c (build 468a014bc5)",
+    "nimble": "bespokelabsai/nimble, `docs/PUBLIC_BENCHMARKS.md` at 7fac4868",
+    "lev": "InterfazeAI/lev, `docs/FINDINGS.md` at d9e62c1c",
+}
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,13 @@ REPORTS: tuple[Published, ...] = tuple(
     for name, source, values, macro, note in _ALL
 )
 """All 13 subsets, each from its system's own report."""
+
+
+def source_of(system: str) -> str:
+    """Who says so: the `source` of a system as `published` names it; empty for one that is not known."""
+    known = {each.system: each.source for each in REPORTS}
+    known |= {f"{each.system} (board)": each.source for each in BOARD}
+    return known.get(system, "")
 
 
 def published(subset: str) -> dict[str, float]:

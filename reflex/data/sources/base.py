@@ -8,13 +8,14 @@ put in; held-out splits always use the first (canonical) wording, the training s
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from reflex.data.jsonl import canonical, json_lines
+from reflex.data.root import source_root
 from reflex.data.rows import State
 from reflex.data.splits import split_of, stable_fraction
 from reflex.errors import DataError
@@ -87,6 +88,30 @@ class HubSet:
     revision: str | None = None
 
 
+class Reader:
+    """Raw rows below `root`; `place` is where the last one stands, for whoever finds it wrong."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.place = str(root)
+
+    def rows(self, name: str) -> Iterator[Mapping[str, Any]]:
+        path = self.root / name
+        for number, raw in json_lines(path):
+            self.place = f"{path}:{number}"
+            yield raw
+
+    @contextmanager
+    def naming(self, source: str) -> Iterator[None]:
+        """A row without a field, or with a value that cannot be used, is a DataError with source and place."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise DataError(
+                f"source {source}: {self.place}: not in the expected form ({error!r}); mend or drop the row"
+            ) from None
+
+
 @dataclass(frozen=True)
 class Source:
     """files: file name below `train/` (or `mmlu/…`) → role: `hash` (split by hash), `train` (an official
@@ -109,34 +134,40 @@ class Source:
     """Instead of a file of its own: raw rows made from other files (given a reader of them)."""
 
     def items(self, root: Path | None = None) -> list[tuple[str, Item]]:
-        """(split, item) of every usable row, in file order; item ids start with the source's name."""
-        root = root or data_root()
+        """(split, item) of every usable row, in file order; item ids start with the source's name.
+
+        Raises DataError naming what is missing, or the row that is not as the source expects it.
+        """
+        reader = Reader(root or source_root())
         found = []
-        for role, raw in self._raw(root):
-            item = self.item(raw)
+        for role, raw in self._raw(reader):
+            with reader.naming(self.name):
+                item = self.item(raw)
             if item is None:
                 continue
             key = item.group or canonical(item.states[0])
             named = Item(f"{self.name}/{item.id}", item.states, item.asks, item.group)
             found.append((split_for(role, f"{self.texts or self.name}|{key}"), named))
         if not found:
-            raise DataError(f"source {self.name}: no usable rows below {root}")
+            raise DataError(f"source {self.name}: no usable rows below {reader.root}")
         return found
 
-    def _raw(self, root: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _raw(self, reader: Reader) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if self.derive is not None:
-            for raw in self.derive(lambda name: read_raw(root / name)):
-                yield raw.get("role", "hash"), raw
+            with reader.naming(self.name):
+                for raw in self.derive(reader.rows):
+                    yield raw.get("role", "hash"), raw
             return
-        local = {name: role for name, role in self.files.items() if (root / name).is_file()}
+        local = {name: role for name, role in self.files.items() if (reader.root / name).is_file()}
         if local:
             for name, role in local.items():
-                for raw in read_raw(root / name):
+                for raw in reader.rows(name):
                     yield role, raw
             return
-        yield from self._from_hub(root)
+        yield from self._from_hub(reader)
 
-    def _from_hub(self, root: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _from_hub(self, reader: Reader) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        root = reader.root
         if not self.hub:
             names = ", ".join(self.files)
             raise DataError(f"source {self.name}: none of {names} below {root}; set REFLEX_DATA")
@@ -164,6 +195,7 @@ class Source:
             features = {key: getattr(of, "feature", of) for key, of in rows.features.items()}
             classes = {key: of.names for key, of in features.items() if hasattr(of, "names")}
             for number, raw in zip(kept, rows.select(kept), strict=True):
+                reader.place = f"{name}, row {number}"
                 named = {
                     each.rename.get(key, key): _named(value, classes[key])
                     if key in classes
@@ -178,16 +210,6 @@ def _named(value: Any, names: Sequence[str]) -> Any:
     if isinstance(value, Sequence):
         return [_named(each, names) for each in value]
     return None if value is None or value < 0 else names[value]
-
-
-def data_root() -> Path:
-    """Where local rows are: REFLEX_DATA, else ../shared/data beside the repository."""
-    return Path(os.environ.get("REFLEX_DATA") or "../shared/data")
-
-
-def read_raw(path: Path) -> Iterator[Mapping[str, Any]]:
-    for _, raw in json_lines(path):
-        yield raw
 
 
 def split_for(role: str, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Read an offline W&B run back, without a network or an account."""
+"""Read an offline W&B run back, without a network or an account. Only the tests do: results come from records."""
 
 from __future__ import annotations
 

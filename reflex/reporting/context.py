@@ -1,0 +1,105 @@
+"""What a reader needs beside a table of cells: what knowing nothing gets, whether times compare, which
+temperatures were stopped by the limit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from reflex.calibration.minimise import at_bound
+from reflex.metrics.frame import items
+from reflex.reporting.comparisons import Judged
+from reflex.reporting.hand import harmless
+from reflex.reporting.tables import CELL_METRICS, cell_label, differing_axes, number
+from reflex.tracking.predictions import read_predictions
+from reflex.tracking.record import Found
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Figures of the answer "every option equally likely" on a cell's own rows. Accuracy is expected: one in
+    the number of options of each row with one gold answer; None where there is none."""
+
+    accuracy: float | None
+    nll: float
+    brier: float
+    n: int
+
+
+def uniform(cell: Found) -> Uniform:
+    """The uniform answer on the rows that a finished cell answered."""
+    x = items(read_predictions(cell.path))
+    real_nk = np.arange(x.target_nk.shape[1]) < x.options_n[:, None]
+    p_nk = real_nk / x.options_n[:, None]
+    chance_n = 1 / x.options_n[x.scored_n]
+    return Uniform(
+        accuracy=float(chance_n.mean()) if len(chance_n) else None,
+        nll=float(np.log(x.options_n).mean()),
+        brier=float(((p_nk - x.target_nk) ** 2).sum(axis=1).mean()),
+        n=len(x),
+    )
+
+
+def uniform_text(cells: Sequence[Found]) -> str:
+    """One sentence per set of rows the cells answered."""
+    found = dict.fromkeys(map(uniform, cells))
+    return "\n".join(
+        f"Every option equally likely: accuracy {number(one.accuracy)} expected, NLL {number(one.nll)}, "
+        f"Brier {number(one.brier)} on these rows (n {one.n})."
+        for one in found
+    )
+
+
+def cost_caution(cells: Sequence[Found]) -> str:
+    """Why `ms/decision` of the cells does not compare; empty where nothing speaks against it."""
+    records = [cell.record for cell in cells]
+    reasons = []
+    if len({json.dumps(record.hardware, sort_keys=True) for record in records}) > 1:
+        reasons.append("not on the same machine, or not on as many cores")
+    if len({record.git.get("commit") for record in records}) > 1:
+        reasons.append("with different commits of the code")
+    spans = sorted((record.started, record.finished) for record in records)
+    if any(later[0] < earlier[1] for earlier, later in pairwise(spans)):
+        reasons.append("at the same time")
+    if not reasons:
+        return ""
+    return f"`ms/decision` does not compare: cells ran {' and '.join(reasons)}."
+
+
+def below_uniform(judged: Sequence[Judged]) -> Iterator[str]:
+    """Per outcome whose metric is a loss: the compared cells that are not better than the uniform answer."""
+    for one in judged:
+        metric = next((found.metric for found in one.comparisons.values()), None)
+        if metric not in ("nll", "brier"):
+            continue
+        worse = []
+        for name, cell in one.cells.items():
+            value = cell.record.metrics.get(metric, {}).get("value")
+            floor = getattr(uniform(cell), metric)
+            if value is not None and value >= floor:
+                worse.append(f"{name} ({number(value)}, uniform {number(floor)})")
+        if worse:
+            yield harmless(
+                f"Not better in {CELL_METRICS[metric]} than every option equally likely: {', '.join(worse)}."
+            )
+
+
+def at_the_limit(cells: Sequence[Found]) -> str:
+    """One sentence naming the cells and buckets whose temperature is the largest or smallest that is tried."""
+    axes = differing_axes([cell.record for cell in cells])
+    found = []
+    for cell in cells:
+        fitted = (cell.record.data.get("calibration") or {}).get("temperatures") or {}
+        stopped = [key for key, value in fitted.items() if at_bound(value)]
+        if stopped:
+            found.append(f"{cell_label(cell.record, axes)} ({', '.join(sorted(stopped))})")
+    if not found:
+        return ""
+    return harmless(
+        "Fitted temperatures at the limit of what is tried, where the best one is unknown and answers are close "
+        f"to uniform or to one option: {'; '.join(found)}."
+    )
