@@ -112,7 +112,9 @@ def test_the_numbers_are_the_same_every_time():
 @pytest.mark.parametrize(
     ("threads", "lengths", "tokens"),
     [
-        (2, [100] * 20, 4096),  # less than two rounds: one call
+        (2, [100] * 10, 4096),  # less than one round: one call
+        (2, [100] * 20, 500),
+        (2, [296] * 4, 296),  # one request of ten questions in two orders
         (2, [100] * 24, 400),  # three rounds of two calls: four rows each
         (2, [150] * 55, 600),
         (4, [100] * 41, 400),

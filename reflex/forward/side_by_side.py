@@ -40,12 +40,12 @@ def divided(rows: Sequence[Item], tokens: Callable[[Item], int], most: int) -> l
 def call_tokens(lengths: Sequence[int], most: int) -> int:
     """Padded tokens in one call on a CPU, at most `most`, so that rows of these lengths fill rounds of equal calls.
 
-    Below two rounds it is `most`: few short calls spend much of their time in Python, which runs one thread at a
+    Below one round it is `most`: few short calls spend much of their time in Python, which runs one thread at a
     time (a server's 16 clients on one state got 7.0 decisions/s side by side and 8.5 in one call).
     """
     total, threads = sum(lengths), torch.get_num_threads()
     at_once = threads * CPU_CALL_TOKENS
-    if threads < 2 or total < 2 * at_once:
+    if threads < 2 or total < at_once:
         return most
     calls = threads * math.ceil(total / at_once)
     longest = max(lengths)
