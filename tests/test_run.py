@@ -419,7 +419,9 @@ def test_wandb_that_fails_costs_no_result(
 def test_ctrl_c_leaves_no_record_and_says_how_to_go_on(tasks: Path, tmp_runs: Path) -> None:
     ready = tmp_runs / ".ready"
     slow = (
-        "import time, pathlib, reflex.model\n"
+        "import signal, time, pathlib, reflex.model\n"
+        # What a shell starts in the background ignores it, and so would its children.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def slow(self, requests):\n"
         f"    pathlib.Path({str(ready)!r}).touch()\n"
         "    time.sleep(60)\n"
