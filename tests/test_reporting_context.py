@@ -17,6 +17,8 @@ from reflex.reporting.context import (
     uniform,
     uniform_text,
 )
+from reflex.reporting.experiments import Experiment
+from reflex.reporting.page import page_sections
 from reflex.reporting.sources import mean_ece_text, mean_interval
 from reflex.reporting.sweep import Sweep, group_sweeps
 from reflex.reporting.tables import differing_axes
@@ -127,3 +129,13 @@ def test_beside_a_server_cells_are_told_apart_by_the_model_alone() -> None:
         {"model": "remote", "prompt": "chat", "readout": "pointer", "benchmark": "mmlu"},
     ]
     assert differing_axes([fake_record(axes=each) for each in axes]) == ["model"]
+
+
+def test_a_page_without_a_rule_tells_the_limit_too(tmp_path: Path) -> None:
+    data = {"calibration": {"temperatures": {"all": 19.99999}}}
+    found = cells(tmp_path, fake_predictions(4), data=[data], config=[{}])
+    page = tmp_path / "results/averaging.md"
+    sections = page_sections(group_sweeps(found)[-1], Experiment("t"), [], page, [])
+    (verdict,) = [each.body for each in sections if each.heading == "Verdict"]
+    assert verdict.startswith("The records hold no decision rule")
+    assert "Fitted temperatures at the limit" in verdict

@@ -158,12 +158,12 @@ def _why_partial(sweep: Sweep) -> str:
 
 def _verdict(sweep: Sweep, judged: Sequence[Judged]) -> str:
     block = verdict_block(sweep)
+    stopped = at_the_limit(sweep.finished)
     if block is None:
-        return "The records hold no decision rule, so the numbers below stand without a verdict."
+        none = "The records hold no decision rule, so the numbers below stand without a verdict."
+        return "\n\n".join(filter(None, [none, stopped]))
     parts = [_outcome(one) for one in judged]
-    parts += below_uniform(judged)
-    if stopped := at_the_limit(sweep.finished):
-        parts.append(stopped)
+    parts += [*below_uniform(judged), *filter(None, [stopped])]
     if line := data_line(sweep):
         parts.append(f"On these rows: {harmless(line)}.")
     return "\n\n".join([*parts, f"Decision rule: {_rule(block)}."])
