@@ -98,21 +98,34 @@ def each_alone(module: TrainingModule) -> tuple[torch.Tensor, dict[str, torch.Te
     return losses, gradients(module)
 
 
+def together_equals_alone(module: Callable[[], TrainingModule]) -> None:
+    """All rows through one call, against every question as a request of its own.
+
+    In float32: losses within 1e-5, gradients within 1e-4 of the largest. A gradient that nearly cancels may lose
+    more than that of its own size to rounding, how much depends on the machine's kernels: with the decoder in
+    float64 every gradient is within 1e-4 of its own largest.
+    """
+    for dtype in (torch.float32, torch.float64):
+        subject = module()
+        subject.model.backbone.model.to(dtype)
+        losses = subject.losses(range(len(subject.rows)))
+        losses.mean().backward()
+        packed = gradients(subject)
+        apart, wanted = each_alone(subject)
+        assert torch.allclose(losses, apart, atol=1e-5)
+        assert packed.keys() == wanted.keys()
+        largest = max(float(gradient.abs().max()) for gradient in wanted.values())
+        assert largest > 1e-2
+        for name, gradient in packed.items():
+            # What moves all options alike (a bias) has the gradient 0, give or take the last bits.
+            own = max(float(wanted[name].abs().max()), 1e-4)
+            scale = own if dtype == torch.float64 else largest
+            assert (gradient - wanted[name]).abs().max() <= 1e-4 * scale, (name, dtype)
+
+
 @pytest.mark.parametrize("path", ["llama", "qwen3", "qwen3_5"])
 def test_packed_rows_give_the_loss_and_gradients_of_single_questions(path):
-    """All rows through one call, against every question as a request of its own."""
-    module = training(path)
-    together = module.losses(range(len(module.rows)))
-    together.mean().backward()
-    packed = gradients(module)
-
-    apart, single_gradients = each_alone(module)
-
-    assert torch.allclose(together, apart, atol=1e-5)
-    assert packed.keys() == single_gradients.keys()
-    for name, gradient in packed.items():
-        scale = single_gradients[name].abs().max()
-        assert (gradient - single_gradients[name]).abs().max() <= 1e-4 * scale, name
+    together_equals_alone(lambda: training(path))
 
 
 def test_several_trees_share_a_row(monkeypatch):
@@ -132,6 +145,7 @@ def test_several_trees_share_a_row(monkeypatch):
 
 def test_accumulation_is_the_loss_of_the_whole_step(monkeypatch):
     module = training()
+    module.model.backbone.model.double()  # so that no kernel's rounding decides
     monkeypatch.setattr(module, "manual_backward", lambda loss: loss.backward())
     everything = [tuple(range(6))]
     parts = [(0,), (1, 2), (3, 4, 5)]
