@@ -155,7 +155,7 @@ class DecisionModel(torch.nn.Module):
         route = getattr(readout, "route", None)
         if route is None:
             return readout, None
-        name, why = route(question)
+        name, why = route(question, self.built)
         return self.built[name], {"x_readout": name, "x_route": why}
 
     # -- the one forward -----------------------------------------------------------------------

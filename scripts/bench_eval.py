@@ -4,7 +4,8 @@
 
 Both sides score the same MMLU items (`benchmark.rows=local`) with the same weights, the same prompt text and the
 same threads; a lettered question in one order. Timed is scoring with the model loaded: rendering, tokenising and
-the forward on our side (`run_suite`), `LM.loglikelihood` on theirs. Rounds alternate, medians count.
+the forward on our side (`run_suite`), `LM.loglikelihood` (tokenising and the forward) on theirs, whose requests are
+built before. Rounds alternate, medians count.
 
   same dtype   ours with its default batches / theirs at its best batch size    wanted: at least 1.25
   defaults     each as it comes (ours dtype auto; theirs dtype auto, batch 1)   wanted: at least 3

@@ -8,7 +8,7 @@ bound is named, and the exit status is 1.
 Further `key=value` arguments are overrides of the run's configuration (`backbone=…`, `device.dtype=…`).
 
 What is compared:
-  ours cold       state not cached: what a first request costs, text to probabilities
+  ours cold       nothing cached, neither the state nor the prompt's own words: a first request, text to probabilities
   ours warm       the same state again
   bare            one transformers forward over as many tokens as the request has unique ones
   per branch      one transformers forward per branch, each re-reading the state
@@ -65,6 +65,7 @@ def main() -> int:
 
     def cold() -> None:
         model.engine.cache.clear()
+        model.engine.heads.clear()
         decider.decide([request])
 
     ids = torch.tensor([(tree.prefix + tuple(i for s in tree.segments for i in s.ids))])
@@ -110,7 +111,7 @@ def crossover(decider: Any, request: Request, config: ForwardConfig, repeats: in
     first = dict(list(request.questions.items())[:1])
     print(
         "\nshared = tokens that `flat` reads again, as `auto` counts them (shared from "
-        f"{config.crossover_tokens + 1} on); ratio = strategy / flat, cold state"
+        f"{config.crossover_tokens + 1} on); ratio = strategy / flat, cold state (the prompt's own words are kept)"
     )
     backbone = decider.model.backbone
     names = ["packed", "batched"] if backbone.facts.packable else ["batched"]

@@ -2,11 +2,15 @@
 
     python scripts/bench_train.py [seconds=60] [backbone=smollm2_135m] [rows=600]
 
-Same lettered questions, same LoRA targets and rank, same tokens per batch, same threads, same dtype. Ours:
-packed tree rows, shared states, one dense product per layer, label rows of the vocabulary only. Theirs:
-transformers + PEFT, one question per row, padded, the loss over the whole vocabulary; batches of random rows,
-and the same with rows bucketed by length. The three take turns, so that a busy machine slows them alike; ratios
-of wall time and of processor time are both shown (they agree on a quiet machine).
+Same lettered questions, same LoRA targets and rank, same threads, same dtype. Ours: packed tree rows, shared
+states, one dense product per layer, label rows of the vocabulary only. Theirs: transformers + PEFT, one question
+per row, padded, the loss over the whole vocabulary; batches of random rows, and the same with rows bucketed by
+length. A batch is 2,048 tokens for all, but not counted alike: theirs is the padded matrix they compute on, padding
+and repeated states included; ours counts unique tokens, a state once, so one of our steps holds more questions.
+Questions per second are compared, not steps.
+
+The three take turns, so that a busy machine slows them alike; ratios of wall time and of processor time are both
+shown (they agree on a quiet machine). A ratio of wall time below its bound is named, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -32,9 +36,14 @@ from reflex.training.lora_config import PRESETS
 from reflex.training.module import TrainingModule, prepare, prepare_rows, trainable
 
 BATCH_TOKENS = 2048
+RANDOM = "transformers + peft, random batches"
+BUCKETED = "transformers + peft, bucketed by length"
+WANTED = {RANDOM: 2.0, BUCKETED: 1.3}
+"""Loop → how many times its questions per second are wanted at least."""
 
 
-def main() -> None:
+def main() -> int:
+    """Measure, print, judge: 1 when a ratio is missed."""
     given = dict(argument.split("=", 1) for argument in sys.argv[1:])
     seconds = float(given.get("seconds", 60))
     overrides = [
@@ -51,19 +60,28 @@ def main() -> None:
     rows = [with_letters(row) for row in mixture.train_rows()]
     contenders = {
         "reflex": ours(cfg, rows),
-        "transformers + peft, random batches": plain(cfg, rows, bucketed=False),
-        "transformers + peft, bucketed by length": plain(cfg, rows, bucketed=True),
+        RANDOM: plain(cfg, rows, bucketed=False),
+        BUCKETED: plain(cfg, rows, bucketed=True),
     }
     speed = race(contenders, seconds)
     print(f"{'':42} {'questions/s':>12} {'per CPU s':>10} {'padding':>8}")
     for name, (wall, processor, padding) in speed.items():
         print(f"{name:42} {wall:12.3f} {processor:10.3f} {padding:8.2f}")
-    for name, wanted in (
-        ("transformers + peft, random batches", 2.0),
-        ("transformers + peft, bucketed by length", 1.3),
-    ):
+    missed = judge(speed)
+    if missed:
+        print(f"missed: {'; '.join(missed)}")
+    return 1 if missed else 0
+
+
+def judge(speed: dict[str, tuple[float, float, float]]) -> list[str]:
+    """Print each ratio; returns those whose wall time misses what is wanted."""
+    missed = []
+    for name, wanted in WANTED.items():
         by_wall, by_cpu = (speed["reflex"][i] / speed[name][i] for i in (0, 1))
-        print(f"ratio to {name}: {by_wall:.2f}, per CPU second {by_cpu:.2f} (wanted: {wanted})")
+        print(f"ratio to {name}: {by_wall:.2f}, per CPU second {by_cpu:.2f} (at least {wanted})")
+        if by_wall < wanted:
+            missed.append(f"ratio to {name} {by_wall:.2f} (at least {wanted})")
+    return missed
 
 
 Step = Callable[[], tuple[int, int, int]]
@@ -205,7 +223,7 @@ def _lettered(cfg: Any, backbone: Any, rows: list[Row]) -> Iterator[tuple[list[i
 
 
 def _batches(texts: list[tuple[list[int], int]]) -> Iterator[list[tuple[list[int], int]]]:
-    """As many rows as fit BATCH_TOKENS once padded."""
+    """As many rows as fit BATCH_TOKENS with their padding."""
     batch: list[tuple[list[int], int]] = []
     for text in texts:
         width = max(len(ids) for ids, _ in [*batch, text])
@@ -223,4 +241,4 @@ def _forever(items: Any) -> Iterator[Any]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -34,7 +34,10 @@ class Item:
 
 
 class Theirs:
-    """The harness over the local task file: `HFLM.loglikelihood` on the requests it builds itself."""
+    """The harness over the local task file: `HFLM.loglikelihood` on the requests it builds itself.
+
+    They are built once for a number of items, for all of them here: scoring those is `loglikelihood` alone.
+    """
 
     def __init__(self, folder: Path, dtype: str, task: Any, batch_size: int = 1) -> None:
         from lm_eval.models.huggingface import HFLM
@@ -42,6 +45,8 @@ class Theirs:
         self.lm = HFLM(pretrained=str(folder), dtype=dtype, batch_size=batch_size, device="cpu")
         self.task = task
         self.dtype = str(self.lm.model.dtype).removeprefix("torch.")
+        self.built: dict[int | None, list[Any]] = {}
+        self.requests()
 
     @property
     def batch_size(self) -> int:
@@ -52,8 +57,11 @@ class Theirs:
         self.lm.batch_size_per_gpu = size
 
     def requests(self, limit: int | None = None) -> list[Any]:
-        self.task.build_all_requests(limit=limit, rank=0, world_size=1)
-        return list(self.task.instances)
+        """Those of the first `limit` items."""
+        if limit not in self.built:
+            self.task.build_all_requests(limit=limit, rank=0, world_size=1)
+            self.built[limit] = list(self.task.instances)
+        return self.built[limit]
 
     def score(self, limit: int | None = None) -> dict[str, list[float]]:
         """Item id → probabilities of its letters, from the log-likelihoods of the continuations."""

@@ -88,7 +88,7 @@ def fake_record(
         "experiment": "averaging",
         "group": "averaging-1",
         "name": f"orders={orders}",
-        "axes": {"backbone": "tiny_llama", "readout": "label_tokens", "orders": orders},
+        "axes": {"backbone": "smollm2_135m", "readout": "label_tokens", "orders": orders},
         "config": {
             "orders": {"permutations": orders},
             "experiment_verdict": {

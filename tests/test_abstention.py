@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
 import pytest
+from hydra.utils import instantiate
 
 from reflex.benchmarks.foreign_states import ForeignStates
 from reflex.data.augment import AugmentConfig, can_abstain, training_row
@@ -13,13 +15,16 @@ from reflex.data.jsonl import write_lines
 from reflex.data.sources import Item, source, source_names
 from reflex.data.sources.base import Reader
 from reflex.errors import DataError
+from reflex.loading import compose
 
 ANSWERED_BY_ANY_TEXT = {
-    "ag_news/topic",
-    "hate_offensive/kind",
-    "hate_offensive/offensive",
-    "openai_moderation/flag",
-    "sst5/sentiment",
+    *("ag_news/topic", "emotion/emotion", "goemotions/emotion", "sst5/sentiment"),
+    *("hate_offensive/kind", "hate_offensive/offensive", "openai_moderation/flag"),
+    *(
+        f"{name}/{key}"
+        for name in ("imdb", "rotten_tomatoes", "yelp_polarity")
+        for key in ("positive", "sentiment")
+    ),
 }
 
 
@@ -62,6 +67,24 @@ def test_a_question_that_holds_its_claim_is_answered_by_a_foreign_passage(data_r
     ]
     assert asks
     assert not any(can_abstain(ask) for ask in asks)
+
+
+def test_the_benchmark_asks_what_foreign_states_cannot_answer(
+    data_root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REFLEX_DATA", str(data_root))
+    suite = instantiate(compose(["benchmark=abstention"]).benchmark).load()
+    rows = [row for row in suite.rows if row.source.startswith("foreign ")]
+    counts = Counter(row.source.removeprefix("foreign ") for row in rows)
+    assert set(counts) == {"banking77", "arc_easy", "mrpc", "strategyqa"}
+    assert min(counts.values()) >= 50
+    asked = {
+        f"{row.source.removeprefix('foreign ')}/{key}" for row in rows for key in row.questions
+    }
+    assert not asked & ANSWERED_BY_ANY_TEXT
+    # The states of the others are what is asked about all the same.
+    states = {str(row.state): row.source for row in suite.rows if row not in rows}
+    assert {states[str(row.state)] for row in rows} >= {"emotion", "ag_news", "rotten_tomatoes"}
 
 
 def write_claims(path: Path, outcomes: tuple[str, ...]) -> None:

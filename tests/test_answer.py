@@ -76,3 +76,11 @@ def test_a_mistake_is_one_line(
     error = capsys.readouterr().err
     assert told in error
     assert error.count("\n") == 1
+
+
+def test_images_are_not_answered_blind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = {**json.loads(EXAMPLE.read_text()), "assets": {"<image:0>": {"type": "image"}}}
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    assert main([str(tmp_path / "asked.json"), "backbone=tiny_llama"]) == 1
+    error = "error: body.assets: the backbone reads text only and cannot see images; leave `assets` out\n"
+    assert capsys.readouterr().err == error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,24 @@ from reflex.backbones.locate import locate
 from reflex.backbones.random_model import random_model
 from reflex.backbones.tokens import PromptTokenizer
 from reflex.errors import BackboneError, ConfigError
+from reflex.forward.config import ForwardConfig
+from reflex.forward.engine import Forward
+from reflex.forward.tree import Segment, Tree
+from reflex.training.lora import add_lora, lora_layers, merge_all
+from reflex.training.lora_config import LoraConfig
+from reflex.training.save import save_adapter
 
 CPU = DeviceConfig(dtype="float32")
 IDS = torch.tensor([[72, 101, 108, 108, 111, 32, 65]])
+VISION = {
+    "depth": 1,
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_heads": 2,
+    "out_hidden_size": 64,
+    "patch_size": 4,
+    "num_position_embeddings": 16,
+}
 
 
 def saved(folder: Path, family: str = "llama", seed: int = 0) -> Path:
@@ -54,16 +70,7 @@ def test_a_vision_checkpoint_of_the_hybrid_is_read_as_text(tmp_path: Path) -> No
     from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
 
     text, tokenizer = random_model("qwen3_5", 0)
-    vision = {
-        "depth": 1,
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_heads": 2,
-        "out_hidden_size": 64,
-        "patch_size": 4,
-        "num_position_embeddings": 16,
-    }
-    config = Qwen3_5Config(text_config=text.config.to_dict(), vision_config=vision)  # type: ignore[union-attr, operator]
+    config = Qwen3_5Config(text_config=text.config.to_dict(), vision_config=VISION)  # type: ignore[union-attr, operator]
     both = Qwen3_5ForConditionalGeneration(config).eval()
     both.save_pretrained(tmp_path / "vl")
     tokenizer.save_pretrained(tmp_path / "vl")
@@ -72,6 +79,74 @@ def test_a_vision_checkpoint_of_the_hybrid_is_read_as_text(tmp_path: Path) -> No
         assert torch.allclose(logits(backbone), both(input_ids=IDS).logits, atol=1e-5)
     assert not backbone.facts.packable
     assert backbone.facts.context_length == 4096
+
+
+def image_text_model(folder: Path) -> Any:
+    """A random Qwen3-VL in `folder`: a kind that transformers has no text-only class for."""
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+    like, tokenizer = random_model("qwen3", 0)
+    same = "vocab_size hidden_size intermediate_size num_hidden_layers head_dim num_attention_heads"
+    same += " num_key_value_heads max_position_embeddings"
+    text: dict[str, Any] = {name: getattr(like.config, name) for name in same.split()}
+    text["initializer_range"] = 0.2
+    text["rope_parameters"] = {
+        "rope_type": "default",
+        "rope_theta": 10000.0,
+        "mrope_section": [4, 2, 2],
+    }
+    vision = {**VISION, "deepstack_visual_indexes": [0]}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        both = Qwen3VLForConditionalGeneration(
+            Qwen3VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=True)
+        )
+    both.eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return both
+
+
+def test_an_image_text_model_without_a_text_class_is_read_as_text(tmp_path: Path) -> None:
+    both = image_text_model(tmp_path / "vl")
+    with torch.inference_mode():
+        hidden = both.model.language_model(input_ids=IDS).last_hidden_state
+        wanted = hidden @ both.lm_head.weight.T
+    backbone = load(tmp_path / "vl")
+    assert torch.allclose(logits(backbone), wanted, atol=1e-5)
+    assert float(wanted.std()) > 0.1
+    assert torch.allclose(
+        backbone.label_logits(hidden[0], [5, 65, 3]), wanted[0][:, [5, 65, 3]], atol=1e-5
+    )
+    assert type(backbone.decoder).__name__ == "Qwen3VLTextModel"
+    assert not [name for name, _ in backbone.model.named_parameters() if "visual" in name]
+    facts = backbone.facts
+    assert (facts.packable, facts.context_length, backbone.hidden_size) == (True, 4096, 64)
+    ids = [int(each) for each in IDS[0]]
+    tree = Tree(tuple(ids[:4]), (Segment((9, 8), -1, (1,)), Segment(tuple(ids[4:]), -1, (0, 1, 2))))
+    for strategy in ("packed", "batched", "flat"):
+        with torch.inference_mode():
+            (found,) = Forward(backbone, ForwardConfig(strategy=strategy)).run([tree]).hidden
+        assert torch.allclose(found[1:], hidden[0, 4:], atol=1e-4)
+    backbone.model.save_pretrained(tmp_path / "text")  # what a full training keeps
+    backbone.tokenizer.save_pretrained(tmp_path / "text")
+    assert torch.equal(logits(load(tmp_path / "text")), logits(backbone))
+
+
+def test_an_image_text_model_is_trained_in_its_text_layers(tmp_path: Path) -> None:
+    image_text_model(tmp_path / "vl")
+    backbone, config = load(tmp_path / "vl"), LoraConfig(rank=2)
+    before = logits(backbone)
+    names = add_lora(backbone.model, config, seed=0)
+    assert len(names) == 3 * 7
+    assert all(name.startswith("model.language_model.layers.") for name in names)
+    with torch.no_grad():
+        for _, layer in lora_layers(backbone.model):
+            torch.nn.init.normal_(layer.b, std=0.1)
+    merge_all(backbone.model)
+    save_adapter(backbone.model, tmp_path / "adapter", config, base=str(tmp_path / "vl"))
+    adapted = load(tmp_path / "vl", adapter=str(tmp_path / "adapter"))
+    assert torch.allclose(logits(adapted), logits(backbone), atol=1e-4)
+    assert float((logits(adapted) - before).abs().max()) > 1e-2
 
 
 def test_an_adapter_is_merged_and_changes_the_identity(tmp_path: Path) -> None:
@@ -113,6 +188,20 @@ def test_weights_hash_follows_the_content(tmp_path: Path) -> None:
 
     a, b = saved(tmp_path / "a", seed=0), saved(tmp_path / "b", seed=1)
     assert sha(a) == sha(saved(tmp_path / "again", seed=0)) != sha(b)
+    (b / "training_args.bin").write_bytes(b"no weights")
+    assert sha(b) == sha(saved(tmp_path / "b again", seed=1))
+
+
+def test_weights_are_read_from_safetensors_only(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m")
+    model, _ = random_model("llama", 0)
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    assert load(folder).facts.architecture == "LlamaForCausalLM"
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(
+        BackboneError, match=r"no \*\.safetensors there, and weights in other files"
+    ):
+        load(folder)
 
 
 @pytest.mark.parametrize(
@@ -223,6 +312,55 @@ def test_a_gguf_file_is_the_model_that_was_written(
     with pytest.raises(BackboneError, match=r"part\.gguf: 1 weights are not in it.*model\.norm"):
         load_backbone(config, CPU)
     assert len([*(tmp_path / "cache/backbones").glob("*/config.json")]) == 1
+
+
+def damaged_weights(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def other_version(folder: Path) -> None:
+    path = folder / "converted.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "transformers": "5.0.0"}))
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (damaged_weights, "again: model.safetensors has changed"),
+        (other_version, "again: by transformers 5.0.0 before"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "again: the converted files are not"),
+        (lambda folder: (folder / "converted.json").unlink(), "again: the converted files are not"),
+        (lambda folder: (folder / "converted.json").write_text("[]"), "again: the converted files"),
+    ],
+)
+def test_converted_weights_are_checked_before_use(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    harm: Callable[[Path], Any],
+    told: str,
+) -> None:
+    monkeypatch.setenv("REFLEX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("reflex.backbones.locate._read_gguf", lambda _: random_model("llama", 0))
+    (tmp_path / "tiny.gguf").write_bytes(b"the release")
+    config = BackboneConfig(name="tiny", source="gguf", path=str(tmp_path / "tiny.gguf"))
+    caplog.set_level("INFO", logger="reflex.backbones.locate")
+    first = load_backbone(config, CPU)
+    wanted = logits(first)  # its weights are the file's own memory, which is about to be harmed
+    assert torch.equal(logits(load_backbone(config, CPU)), wanted)
+    assert [entry.getMessage() for entry in caplog.records] == ["dequantising tiny.gguf (once)"]
+    (folder,) = [path for path in (tmp_path / "cache/backbones").iterdir() if path.is_dir()]
+    harm(folder)
+    again = load_backbone(config, CPU)
+    assert torch.equal(logits(again), wanted)
+    assert again.facts.weights_sha256 == first.facts.weights_sha256
+    load_backbone(config, CPU)
+    assert len(caplog.records) == 2
+    assert caplog.records[1].getMessage().startswith(f"dequantising tiny.gguf ({told}")
+    assert [path for path in folder.parent.iterdir() if path.is_dir()] == [folder]
 
 
 @pytest.mark.parametrize(("bfloat16_s", "faster"), [(0.001, "bfloat16"), (0.05, "float32")])

@@ -20,6 +20,7 @@ from reflex.data.contamination import (
     assert_clean,
     blocked_subsets,
 )
+from reflex.data.guard import held_against, overlapping_ids
 from reflex.data.mixture import MixtureConfig, mixture_names
 from reflex.data.overlap import NGRAM, Index, texts
 from reflex.data.sources import source_names
@@ -177,6 +178,15 @@ def test_ngrams_agree_with_a_plain_set(words: list[str], data: st.DataObject) ->
 
     index = Index([" ".join(words)])
     assert index._shares_ngram(" ".join(other)) is bool(runs(words) & runs(other))
+
+
+def test_local_files_of_the_external_sets_are_held_against_items(tmp_path: Path) -> None:
+    (tmp_path / "external").mkdir()
+    row = {"id": "t1", "text": " ".join(WORDS), "label": True}
+    (tmp_path / "external" / "toxic_chat.jsonl").write_text(json.dumps(row) + "\n")
+    states = {"shared": {"message": " ".join(WORDS[:9])}, "other": "Nothing of that kind."}
+    assert overlapping_ids(states, tmp_path) == {"shared"}
+    assert held_against(tmp_path) == {"external/toxic_chat.jsonl": 1}
 
 
 def test_texts_of_any_state() -> None:

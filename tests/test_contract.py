@@ -85,6 +85,14 @@ def test_option_keys_follow_the_caller() -> None:
             },
             ("body", "permutations"),
         ),
+        (
+            {
+                "state": "",
+                "questions": {"q": {"type": "noul", "instructions": "?"}},
+                "assets": {},
+            },
+            ("body", "assets"),
+        ),
         ([], ("body",)),
     ],
 )

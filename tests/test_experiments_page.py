@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from reflex.benchmarks.held_out import HeldOut
+from reflex.benchmarks.s1.definitions import FAST
 from reflex.errors import ConfigError
 from reflex.evaluation.splits import metrics_by
 from reflex.reporting import Places, find_sweeps
@@ -78,6 +79,12 @@ def test_every_figure_of_an_incomplete_suite_has_its_word_and_no_macro(tmp_path:
     assert "no file of it" in rows[-1]
     for heading in ("Cells", "By question type", "Reliability", "Paired comparisons"):
         assert "stand-in (weakest of 2)" in sections[heading], heading
+    (uniform,) = [
+        line for line in sections["Cells"].splitlines() if line.startswith("Every option")
+    ]
+    assert "on these rows (stand-in (weakest of 2)) (n 60)" in uniform
+    (means, _) = [line for line in sections["By source"].splitlines() if line.startswith("- ")]
+    assert "mean ECE-10 over 2 sources (stand-in (weakest of 2))" in means
     assert "On these rows: exact: boolq; stand-in: paws; missing: squad2." in sections["Verdict"]
     accuracy = metrics_by(frame_of(("boolq", "paws")), {}, 0)["source"]["boolq"]["accuracy"][
         "value"
@@ -90,16 +97,21 @@ def test_every_figure_of_an_incomplete_suite_has_its_word_and_no_macro(tmp_path:
     assert "By family" not in sections  # it would repeat the sources
 
 
-def test_a_complete_suite_has_a_macro_with_its_weakest_word(tmp_path: Path) -> None:
-    facts = suite_facts({"boolq": "exact", "paws": "rebuilt"})
-    frame = frame_of(("boolq", "paws"))
+@pytest.mark.parametrize("names", [FAST, ("boolq", "paws")], ids=["fast", "a choice"])
+def test_a_complete_suite_has_a_macro_with_its_weakest_word(
+    names: tuple[str, ...], tmp_path: Path
+) -> None:
+    facts = suite_facts({**dict.fromkeys(names, "exact"), "paws": "rebuilt"})
+    frame = frame_of(names)
     by = metrics_by(frame, facts, 0)["source"]
-    mean = sum(by[name]["accuracy"]["value"] for name in ("boolq", "paws")) / 2
+    mean = sum(by[name]["accuracy"]["value"] for name in names) / len(names)
     sections = text_of(sweep_of(tmp_path, facts, frame), tmp_path)
-    n = sum(by[name]["accuracy"]["n"] for name in ("boolq", "paws"))
+    n = sum(by[name]["accuracy"]["n"] for name in names)
     (row,) = [line for line in sections["Macro"].splitlines() if "orders=one" in line]
     assert row.startswith(f"| orders=one | rebuilt | {mean:.4f} (")
-    assert row.endswith(f") | 2 | {n} |")
+    assert row.endswith(f") | {len(names)} | {n} |")
+    assert ("macro accuracy" in sections["Macro"]) == (names == FAST)
+    assert ("these subsets are a choice of ours" in sections["Macro"]) == (names != FAST)
 
 
 def test_a_part_of_the_items_is_said_to_be_one(tmp_path: Path) -> None:

@@ -281,6 +281,37 @@ def test_calls_in_flight_stay_within_the_budget_together(
     assert max(share for _, share in seen) <= 1
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("head", [(), HEAD])
+def test_a_prefix_above_the_budget_is_read_in_slices(
+    monkeypatch: pytest.MonkeyPatch, family: str, head: tuple[int, ...]
+) -> None:
+    backbone, budget = tiny(family), 40
+    trees = [random_tree(random.Random(9), 3 * budget, 1, 0, head)]
+    trees += [random_tree(random.Random(i), 5, 1, 0, head) for i in range(2)]
+    wanted = [plain(backbone, tree) for tree in trees]
+    read: list[int] = []
+    real = calls._call
+
+    def counting(b: Backbone, **kwargs: torch.Tensor) -> torch.Tensor:
+        read.append(kwargs["input_ids"].numel())
+        return real(b, **kwargs)
+
+    monkeypatch.setattr(calls, "_call", counting)
+    forward = Forward(backbone, ForwardConfig(max_tokens=budget))
+    with torch.inference_mode():
+        cold, warm = forward.run(trees), forward.run(trees)
+    assert max(read) == budget
+
+    def answers(hidden: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [backbone.label_logits(each, range(65, 75)).softmax(-1) for each in hidden]
+
+    for found in (cold, warm):
+        assert difference(found.hidden, wanted) < 1e-4
+        assert difference(answers(found.hidden), answers(wanted)) < 1e-5
+    assert warm.cache_hits == [True, False, False]
+
+
 def test_a_state_longer_than_the_context_is_refused() -> None:
     tree = Tree(tuple([1] * 5000), (Segment((1, 2), -1, (1,)),))
     with pytest.raises(

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
 
-from reflex.errors import ConfigError
+from reflex.data.jsonl import write_lines
+from reflex.data.rows import Row, write_jsonl
+from reflex.errors import ConfigError, ContaminationError
 from reflex.release import manifest_of
-from reflex.tasks.release import Release, contamination, copy_parts
+from reflex.reporting.sources import mean_ece_text, mean_interval
+from reflex.tasks.lineage import ROWS
+from reflex.tasks.release import Release, contamination, copy_parts, guard_report
 from reflex.tasks.release_card import card
 from reflex.tracking.files import write_folder
-from reflex.tracking.record import write_record
+from reflex.tracking.record import Found, find_records, read_record, write_record
 from tests.fake_records import fake_predictions, fake_record
 
 EMBEDDED = Path("releases/embedded")
@@ -99,6 +105,102 @@ def test_a_folder_is_replaced_whole_or_not_at_all(
     assert (place.stat().st_mode & 0o777, (place / "new").stat().st_mode & 0o777) == (0o755, 0o644)
 
 
+# -- the marks of the embedded release, from the committed records -----------------------------------
+
+MARKS = {"banking77": 0.70, "emotion": 0.75, "mmlu": 0.33}
+FOUR = ("vitaminc-dev", "massive-en-US", "boolq", "paws")
+WRITTEN = {
+    "banking77": "banking77, 77 options",
+    "emotion": "emotion, 6 options",
+    "mmlu": "MMLU (stand-in)",
+    "vitaminc-dev": "vitaminc (stand-in)",
+    "massive-en-US": "massive-en-US (exact)",
+    "boolq": "boolq (exact)",
+    "paws": "paws (stand-in)",
+}
+"""Source → its row of the table in experiments/release_over_http.md."""
+
+
+@pytest.fixture(scope="module")
+def cells(repo: Path) -> dict[str, Found]:
+    """The recorded cells of release_over_http by model: `local` (frozen) and `remote` (the release)."""
+    listing = find_records(repo / "results/records/release_over_http", "release_over_http")
+    assert listing.problems == []
+    return {cell.record.axes["model"]: cell for cell in listing.found}
+
+
+def test_what_was_asked_over_http_is_the_committed_release(cells: dict[str, Found]) -> None:
+    manifest, record = manifest_of(EMBEDDED), cells["remote"].record
+    assert manifest is not None
+    assert record.served is not None
+    told = record.served["health"]
+    assert {key: told[key] for key in ("run", "adapter", "readout", "orders")} == {
+        "run": read_record(EMBEDDED).hash,
+        "adapter": manifest["files"]["adapter/adapter_model.safetensors"],
+        "readout": manifest["readout"],
+        "orders": manifest["orders"],
+    }
+    assert told["run"] == manifest["run"]
+    assert told["backbone"]["weights_sha256"] == manifest["base"]["weights_sha256"]
+    assert told["prompt"]["hash"] == record.prompt_hash == manifest["prompt"]["sha256"]
+    assert told["calibration"] == json.loads((EMBEDDED / "calibration.json").read_text())["name"]
+
+
+def test_the_marks_that_are_called_reached_are(cells: dict[str, Found]) -> None:
+    record = cells["remote"].record
+    by, facts = record.by["source"], record.data["facts"]["sources"]
+    assert set(by) == set(facts) == {*MARKS, *FOUR}
+    for name, mark in MARKS.items():
+        assert by[name]["accuracy"]["value"] >= mark, name
+    assert (facts["banking77"]["options"], facts["banking77"]["n"]) == ([77], 300)
+    assert (facts["emotion"]["options"], facts["emotion"]["n"]) == ([6], 300)
+    assert facts["mmlu"]["reason"] == "600 of 600 items of test_600.jsonl"
+    ece = statistics.mean(by[name]["ece_10"]["value"] for name in facts)
+    assert ece <= 0.08
+    told = mean_ece_text([cells["remote"]])
+    assert "mean ECE-10 over 7 sources" in told
+    assert f" {ece:.4f} (calibrated: " in told
+
+
+def test_the_mark_that_was_missed_is_told_as_measured(cells: dict[str, Found], repo: Path) -> None:
+    by = {name: cell.record.by["source"] for name, cell in cells.items()}
+    accuracy = {
+        name: statistics.mean(own[source]["accuracy"]["value"] for source in FOUR)
+        for name, own in by.items()
+    }
+    assert accuracy["remote"] < 0.56
+    table = {
+        line[0]: line[1:]
+        for line in (
+            [part.strip() for part in text.strip("|").split("|")]
+            for text in (repo / "experiments/release_over_http.md").read_text().splitlines()
+            if text.startswith("|")
+        )
+    }
+
+    def figure(value: float) -> str:
+        return f"{value:.3f}".removeprefix("0")
+
+    def with_interval(entry: Mapping[str, Any]) -> str:
+        return f"{figure(entry['value'])} [{figure(entry['low'])}, {figure(entry['high'])}]"
+
+    for source, written in WRITTEN.items():
+        release, _, frozen, _, n = table[written]
+        own = by["remote"][source]["accuracy"]
+        assert (release, n) == (with_interval(own), str(own["n"])), source
+        assert frozen == figure(by["local"][source]["accuracy"]["value"]), source
+    pooled = [by["remote"][source]["accuracy"] for source in FOUR]
+    release, wanted, frozen, _, _ = table["mean of the last four"]
+    assert release == with_interval({"value": accuracy["remote"], **mean_interval(pooled)})
+    assert (wanted, frozen) == (".56", figure(accuracy["local"]))
+    ece = [statistics.mean(each["ece_10"]["value"] for each in own.values()) for own in by.values()]
+    release, wanted, frozen, *_ = table["mean `ece_10` of the seven"]
+    assert {release, frozen} == {figure(value) for value in ece}
+    assert wanted == ".08"
+    text = (repo / "experiments/release_over_http.md").read_text()
+    assert "Not reached: the mean of the four." in text
+
+
 # -- the card ---------------------------------------------------------------------------------------
 
 
@@ -109,10 +211,50 @@ def test_the_card_of_the_embedded_release_is_what_the_code_writes() -> None:
     calibration = json.loads(fitted.read_text())
     own = (EMBEDDED / "README.md").read_text()
     assert card(manifest, calibration, EMBEDDED) == own
+    (all_rows,) = [line for line in own.splitlines() if line.startswith("| all | 0.6")]
+    assert all_rows.split(" | ")[1:] == [
+        "0.6289 (0.596 to 0.660)",
+        "0.9187 (0.850 to 0.987)",
+        "0.4582 (0.429 to 0.488)",
+        "0.0423 (cal. 0.029, ≤ 0.043)",
+        "0.0511 (cal. 0.036, ≤ 0.051) |",
+    ]
+    assert (
+        "mmlu/test_600.jsonl (600). A benchmark's rows that are not in these files were not compared with: there were "
+        "600 items of MMLU's test split, and samples of multinli, pubmedqa, squad2. civil_comments, aegis2, "
+        "helpsteer2 had none and were refused by name alone. The 30000 rows"
+    ) in own
     assert contamination(manifest["training"], fitted) == manifest["contamination"]
     titled = card({**manifest, "name": "Another title"}, calibration, Path("elsewhere/it"))
     assert titled.startswith("# Another title\n")
     assert "\npython -m reflex.serve run=elsewhere/it\n" in titled
+
+
+def test_a_row_whose_question_holds_benchmark_text_is_not_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFLEX_DATA", str(tmp_path))
+    evidence = "The quick brown fox jumps over the lazy dog near the river"
+    folder = tmp_path / "s1bench"
+    folder.mkdir()
+    write_lines(folder / "vitaminc.jsonl", [{"id": "v", "evidence": "unlike", "claim": evidence}])
+    adapter = tmp_path / "run" / "adapter"
+    adapter.mkdir(parents=True)
+    record = fake_record(config=configured({}, adapter=str(adapter)))
+
+    def prepared(instructions: str) -> None:
+        question = {"type": "noul", "instructions": instructions}
+        row = {"id": "r1", "state": "A text.", "questions": {"q": question}, "labels": {"q": True}}
+        write_jsonl(adapter.parent / ROWS, [Row.from_json(row)])
+
+    prepared("Is it so?")
+    assert guard_report(record) == {
+        "benchmark_rows": {"s1bench/vitaminc.jsonl": 1},
+        "trained_rows_checked": 1,
+    }
+    prepared(f"{evidence}? Does the passage say so?")
+    with pytest.raises(ContaminationError, match=r"row r1 and 0 more share text with a benchmark"):
+        guard_report(record)
 
 
 def test_temperatures_fitted_on_half_of_mmlu_are_told(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,6 +14,9 @@ import pytest
 
 import reflex
 from reflex.build import build_decider
+from reflex.data.augment import build, subsample
+from reflex.data.rows import question_to_json
+from reflex.data.sources import source
 from reflex.release import manifest_of, verify
 from reflex.serve import main
 from reflex.serving.source import checked, resolve
@@ -222,11 +226,59 @@ def test_no_order_of_the_options_moves_a_bit_of_an_answer(embedded: Any) -> None
         assert answer(order) == wanted, order
 
 
+@pytest.fixture(scope="module")
+def embedded_url() -> Iterator[str]:
+    with ServerProcess(f"run={EMBEDDED}", "serve.timeout_s=900") as server:
+        yield server.url
+
+
+def real_questions(data_root: Path) -> dict[str, list[tuple[Any, dict[str, Any]]]]:
+    """(state, question) of held-out rows: all 77 intents, 8 of them, and a yes/no question."""
+    found: dict[str, list[tuple[Any, dict[str, Any]]]] = {}
+    for name, key, count in (("banking77", "intent", 3), ("mrpc", "same", 2)):
+        items = [item for split, item in source(name).items(data_root) if split == "report"]
+        for item in items[:count]:
+            ask = item.asks[key]
+            shown = ask.sets[-1]  # names in words; outcomes with their descriptions
+            question, _ = build(ask, ask.wordings[0], shown)
+            asked = [("noul" if ask.kind == "noul" else "77 options", question)]
+            if ask.kind == "choice":
+                few = subsample(ask, shown, 8, random.Random(item.id))
+                asked.append(("8 options", build(ask, ask.wordings[0], few)[0]))
+            for kind, each in asked:
+                found.setdefault(kind, []).append((item.states[0], question_to_json(each)))
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.real
-def test_the_embedded_release_over_http_answers_as_loaded(embedded: Any) -> None:
-    with ServerProcess(f"run={EMBEDDED}", "serve.timeout_s=900") as server:
-        status, reply, _ = post(server.url, REQUEST)
+def test_no_order_of_the_options_moves_a_bit_of_an_answer_over_http(
+    embedded_url: str, data_root: Path
+) -> None:
+    def answer(state: Any, question: dict[str, Any], names: list[str]) -> dict[str, float]:
+        shown = {**question, "criteria": {name: question["criteria"][name] for name in names}}
+        status, reply, _ = post(embedded_url, {"state": state, "questions": {"q": shown}})
+        assert status == 200
+        own = reply["answers"]["q"]
+        return {"true": own["noul"]} if own["type"] == "noul" else own["probabilities"]
+
+    rows = real_questions(data_root)
+    counts = {kind: len(each) for kind, each in rows.items()}
+    assert counts == {"77 options": 3, "8 options": 3, "noul": 2}
+    rng = random.Random(0)
+    for kind, each in rows.items():
+        for state, question in each:
+            names = list(question["criteria"])
+            wanted = answer(state, question, names)
+            assert len(set(wanted.values())) == len(wanted), kind
+            for order in (names[::-1], rng.sample(names, len(names))):
+                assert answer(state, question, order) == wanted, (kind, state, order)
+
+
+@pytest.mark.slow
+@pytest.mark.real
+def test_the_embedded_release_over_http_answers_as_loaded(embedded: Any, embedded_url: str) -> None:
+    status, reply, _ = post(embedded_url, REQUEST)
     assert status == 200
     loaded = embedded.answer(REQUEST).model_dump()["answers"]
     assert numbers(reply["answers"]) == pytest.approx(numbers(loaded), abs=1e-6)

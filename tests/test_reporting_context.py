@@ -14,6 +14,7 @@ from reflex.reporting.context import (
     at_the_limit,
     below_uniform,
     cost_caution,
+    nothing_known,
     uniform,
     uniform_text,
 )
@@ -64,6 +65,11 @@ def test_a_cell_that_knows_less_than_nothing_is_named_beside_the_verdict(tmp_pat
     (line,) = below_uniform(judge_sweep(sweep))
     assert line.startswith("Not better in NLL than every option equally likely: orders=one (")
     assert "orders=two" not in line
+    (judged,) = judge_sweep(sweep)
+    assert not nothing_known(judged)
+    poor = [fake_predictions(30, quality=-2.0, seed=seed) for seed in (0, 1)]
+    (judged,) = judge_sweep(group_sweeps(cells(tmp_path / "poor", *poor))[-1])
+    assert nothing_known(judged)
     good = cells(tmp_path / "good", fake_predictions(30, quality=3.0))
     assert list(below_uniform(judge_sweep(group_sweeps(good)[-1]))) == []
 
@@ -119,7 +125,7 @@ def test_the_mean_calibration_error_is_over_the_sources(tmp_path: Path) -> None:
     found = cells(tmp_path, fake_predictions(2), by=[by], data=[facts])
     assert (
         mean_ece_text(found)
-        == "- orders=one: mean ECE-10 over 2 sources 0.1500 (calibrated: 0.0300)"
+        == "- orders=one: mean ECE-10 over 2 sources (exact) 0.1500 (calibrated: 0.0300)"
     )
 
 
@@ -137,5 +143,5 @@ def test_a_page_without_a_rule_tells_the_limit_too(tmp_path: Path) -> None:
     page = tmp_path / "results/averaging.md"
     sections = page_sections(group_sweeps(found)[-1], Experiment("t"), [], page, [])
     (verdict,) = [each.body for each in sections if each.heading == "Verdict"]
-    assert verdict.startswith("The records hold no decision rule")
+    assert verdict.startswith("No paired decision rule is recorded")
     assert "Fitted temperatures at the limit" in verdict

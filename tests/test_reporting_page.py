@@ -17,7 +17,7 @@ from reflex.errors import ConfigError, RecordError
 from reflex.metrics import compare
 from reflex.reporting import Places, find_sweeps, print_table, write_group_page
 from reflex.reporting.comparisons import judge_sweep, matches
-from reflex.reporting.experiments import own_suite, read_experiment
+from reflex.reporting.experiments import own_choice, read_experiment
 from reflex.reporting.plots import reliability_svg
 from reflex.tracking.record import RunRecord, find_records, write_record
 from tests.fake_records import fake_predictions, fake_record
@@ -222,17 +222,65 @@ def test_a_sweep_over_suites_is_named_by_all_of_them(places: Places):
     assert page_of(places) == places.results / "averaging-human_ratings+mmlu.md"
 
 
+def test_another_backbone_has_its_own_page(places: Places):
+    sweep(places)
+    own = page_of(places)
+    before = own.read_bytes()
+    for group, axes, name in (
+        ("averaging-2", {"backbone": "tiny_qwen3"}, "averaging-tiny_qwen3"),
+        ("averaging-3", {"backbone": "tiny_qwen3", "benchmark": "mmlu"}, "averaging-mmlu-tiny_qwen3"),
+    ):
+        for orders in ("one", "two"):
+            late = {"finished": "2026-03-01T00:00:00Z", "hash": f"{orders}{group}" * 4}
+            cell(places, orders, group=group, axes={"orders": orders, **axes}, **late)
+        page = page_of(places, group)
+        assert page == places.results / f"{name}.md"
+        assert f"[records/{name}](records/{name})" in page.read_text()
+    assert page.read_text().startswith("# Order averaging on mmlu with tiny_qwen3\n")
+    assert own.read_bytes() == before
+    assert [found.name for found in find_sweeps(places, "averaging")[0]] == [
+        *("averaging", "averaging-mmlu-tiny_qwen3", "averaging-tiny_qwen3"),
+    ]
+
+
 @pytest.mark.parametrize(
-    ("name", "suite"),
+    ("experiment", "axes", "name"),
     [
-        ("order_averaging", "human_ratings"),  # says nothing: the default
-        ("mmlu_calibration", "mmlu"),
-        ("embedded_release_facts", "held_out"),  # from the experiment that it starts from
-        ("not_there", "human_ratings"),
+        ("weight_classes", {"backbone": "tiny_qwen3"}, "weight_classes"),  # it sweeps over them
+        ("order_averaging", {"backbone": None}, "order_averaging"),
+        ("order_averaging", {"backbone": "x", "model": "remote"}, "order_averaging"),  # the server's
     ],
 )
-def test_an_experiments_own_suite(name: str, suite: str):
-    assert own_suite(name) == suite
+def test_a_backbone_that_does_not_name_the_page(
+    places: Places, experiment: str, axes: dict[str, Any], name: str
+):
+    cell(places, "one", experiment=experiment, axes=axes)
+    assert page_of(places) == places.results / f"{name}.md"
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "choice"),
+    [
+        ("order_averaging", "benchmark", "human_ratings"),  # says nothing: the default
+        ("mmlu_calibration", "benchmark", "mmlu"),
+        ("embedded_release_facts", "benchmark", "held_out"),  # from the experiment that it starts from
+        ("not_there", "benchmark", "human_ratings"),
+        ("order_averaging", "backbone", "smollm2_135m"),
+        ("weight_classes", "backbone", None),
+    ],
+)
+def test_what_an_experiment_chooses_by_itself(name: str, group: str, choice: str | None):
+    assert own_choice(name, group) == choice
+
+
+def test_a_servers_answers_are_kept_beside_the_record_that_names_them(places: Places):
+    cost = {**fake_record().cost, "requests": {"file": "answers.jsonl"}}
+    one, two = (cell(places, orders, cost=cost).hash[:16] for orders in ("one", "two"))
+    (places.runs / two / "answers.jsonl").write_text('{"row": 0, "ms": 12.5}\n')
+    page_of(places)
+    kept = places.results / "records/averaging"
+    assert (kept / two / "answers.jsonl").read_text() == '{"row": 0, "ms": 12.5}\n'
+    assert {path.name for path in (kept / one).iterdir()} == {"record.json", "predictions.parquet"}
 
 
 def test_only_the_newest_try_of_a_cell_counts(places: Places):
@@ -347,7 +395,7 @@ def test_rule_is_applied_within_each_setting(places: Places):
     assert set(first.comparisons) == {"orders=two", "orders=four"}
     assert (second.setting, second.verdict) == ("backbone=tiny_qwen3", "cannot tell")
     assert second.problems == ["The baseline orders=one has no finished cell here."]
-    assert matches(fake_record("two"), "orders=two,backbone=tiny_llama")
+    assert matches(fake_record("two"), "orders=two,backbone=smollm2_135m")
     assert not matches(fake_record("two"), "orders=two,backbone=other")
 
 
@@ -358,7 +406,7 @@ def test_rules_that_cannot_be_applied_are_said(places: Places):
     text = page_of(places).read_text()
     assert "The decision rule cannot be applied: verdict.metric: 'luck'" in text
     cell(places, "one", config={"verdict": None})
-    assert "stand without a verdict" in page_of(places).read_text()
+    assert "stand without a verdict by this page" in page_of(places).read_text()
     cell(places, "one")
     frame = FRAMES["two"].assign(item_id="other-" + FRAMES["two"]["item_id"])
     record = fake_record("two", frame)

@@ -77,6 +77,48 @@ def test_the_limit_decides(limit: int, count: int, wanted: tuple[str, str]) -> N
     assert readout.name == wanted[0]
 
 
+@pytest.mark.parametrize(
+    ("config", "count", "wanted"),
+    [
+        ({}, 26, ("label_tokens", "26 options, each with a single-token label")),
+        ({}, 40, ("pointer", "40 options, 26 single-token labels")),
+        ({"overflow": "refuse"}, 40, ("pointer", "40 options, 26 single-token labels")),
+        ({"labels": "codes"}, 40, ("label_tokens", "40 options, each with a single-token label")),
+        ({"overflow": "codes"}, 40, ("label_tokens", "40 options, each with a single-token label")),
+        ({"labels": "codes"}, 45, ("pointer", "45 options, max_label_options is 44")),
+    ],
+)
+def test_with_a_limit_above_26_the_labels_that_are_there_decide(
+    config: dict[str, str], count: int, wanted: tuple[str, str]
+) -> None:
+    from reflex.contract import Choice, Request
+    from reflex.readouts import auto, label_tokens
+    from tests.test_pointer import model_with
+
+    model = model_with(
+        choice="auto",
+        auto=auto.Config(max_label_options=44),
+        label_tokens=label_tokens.Config(**config),
+    )
+    question = Choice(criteria=dict.fromkeys(f"option {i}" for i in range(count)))
+    (asked,) = model.prepare(Request(state="s", questions={"q": question})).asked
+    assert asked.notes == {"x_readout": wanted[0], "x_route": wanted[1]}
+    assert asked.readout.name == wanted[0]
+    # What is said of the labels is so: one list, one label to an option.
+    (branch,) = asked.branches
+    assert len({*branch.labels}) == (count if wanted[0] == "label_tokens" else 0)
+
+
+def test_a_part_without_labels_cannot_be_the_one_with_labels() -> None:
+    from reflex.contract import Choice
+    from reflex.readouts.auto import Config
+    from tests.test_pointer import model_with
+
+    model = model_with(choice="auto", auto=Config(labels="continuation"))
+    with pytest.raises(ConfigError, match=r"readout\.auto\.labels=continuation: .*label_tokens"):
+        model.route(Choice(criteria={"a": None, "b": None}))
+
+
 @pytest.mark.parametrize("head", ["pointer", "candidates"])
 def test_the_rest_goes_to_the_head_whose_weights_the_run_has(head: str, tmp_path: Path) -> None:
     from reflex.contract import Choice

@@ -26,6 +26,7 @@ from reflex.data import (
     stable_hash,
     write_jsonl,
 )
+from reflex.data.rows import group_of
 from reflex.errors import ConfigError, DataError
 
 NOUL = Noul(instructions="Is it?")
@@ -55,7 +56,7 @@ def test_a_row_from_json_holds_distributions_over_the_option_keys_in_order() -> 
         "s": {"0": 0.25, "1": 0.25, "2": 0.5},
     }
     assert list(row.labels["c"]) == ["b", "a", "c"]
-    assert row.group == "r1"
+    assert row.group == group_of(RAW["state"])
     assert (row.source, row.family, row.split) == ("set", "f", "report")
     assert list(row.state) == ["z", "a"]
 
@@ -243,6 +244,19 @@ def test_a_written_file_reads_back_and_an_undescribed_option_stays(tmp_path: Pat
     first = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
     assert first["questions"]["c"] == RAW["questions"]["c"]
     assert "ä" in path.read_text(encoding="utf-8")
+
+
+def test_rows_of_one_state_are_one_group_unless_they_say_otherwise() -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"id": "r2"},
+        {"state": {"a": 2, "z": 1}},
+        {"id": "r3", "group": "g"},
+    ]
+    groups = [Row.from_json(RAW | change).group for change in changes]
+    assert groups[0] == groups[1]
+    assert len(set(groups)) == 3
+    assert groups[3] == "g"
 
 
 def test_a_full_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

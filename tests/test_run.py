@@ -111,6 +111,7 @@ def test_threads_of_one_cell_do_not_stay_for_the_next(tasks: Path, tmp_runs: Pat
     own = torch.get_num_threads()
     assert cli.run(*SMALL, f"benchmark.path={tasks}", f"device.threads={own + 1}").status == 0
     assert torch.get_num_threads() == own + 1
+    assert read_record(one(tmp_runs)).hardware["threads"] == own + 1
     assert cli.run(*SMALL, f"benchmark.path={tasks}").status == 0
     assert torch.get_num_threads() == own
 

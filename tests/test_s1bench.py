@@ -8,8 +8,10 @@ import hashlib
 import http.server
 import json
 import random
+import re
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,6 +104,20 @@ def test_the_word(ids: list[str] | None, rows: list[Item], word: str, n: int) ->
     chosen = select(_definition(ids), rows)
     assert (chosen.word, len(chosen.items)) == (word, n)
     assert chosen.reason
+
+
+@pytest.mark.parametrize(("name", "word"), [("paws", "rebuilt"), ("aegis2", "stand-in")])
+def test_a_draw_without_the_documented_length_filter_is_a_stand_in(name: str, word: str) -> None:
+    """One row more in the pool makes another draw, also where the label counts happen to be met."""
+    pool = [_item(f"{n}", "true" if n % 2 else "false") for n in range(300)]
+    drawn = draw(pool, 250)
+    assert {each.id for each in drawn} - {each.id for each in draw(pool[1:], 250)}
+    counts = Counter(each.label for each in drawn)
+    definition = Definition(name, NOUL, counts, 250, None)
+    chosen = select(definition, pool)
+    assert (chosen.word, len(chosen.items)) == (word, 250)
+    assert ("length filter" in chosen.reason) is (word == "stand-in")
+    assert select(definition, drawn).word == "rebuilt"  # a file that is already drawn
 
 
 def test_words_order() -> None:
@@ -456,6 +472,25 @@ def test_an_upstream_that_changed_its_form_is_one_line(
     definition = load_definitions(["boolq"])[0]["boolq"]
     with pytest.raises(DataError, match=r"parquet:1: not in the form .*KeyError\('passage'\)"):
         items.hub_items(definition)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "line"),
+    [("x.jsonl", '{"question": "q"}\n\n{"question": \n', 3), ("x.json", '[{"a": 1},\n{"a" 2}]', 2)],
+)
+def test_an_upstream_that_is_not_json_is_named_with_its_line(
+    root: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, line: int
+) -> None:
+    path = root / file
+    path.write_text(text)
+    for module in (files, items):
+        monkeypatch.setattr(module, "download", lambda file: path)
+    upstream = items.Upstream(items.UPSTREAMS["boolq"].file, lambda raw, number: iter(()), "")
+    monkeypatch.setitem(items.UPSTREAMS, "boolq", upstream)
+    definition = load_definitions(["boolq"])[0]["boolq"]
+    with pytest.raises(DataError, match=re.escape(f"{path}:{line}: not JSON (")) as caught:
+        items.hub_items(definition)
+    assert "\n" not in str(caught.value)
 
 
 def test_one_upstream_out_of_reach_is_missing_not_fatal(

@@ -50,6 +50,11 @@ def test_an_answerer_that_ignores_the_question() -> None:
     assert set(found) <= set(DEFINITIONS)
 
 
+def test_one_half_to_every_question_ignores_it() -> None:
+    found = compute(answers(a=[0.5, 0.5, 0.5], b=[0.5, 0.5, 0.1]), OPPOSITE)
+    assert found["question_ignored"]["value"] == pytest.approx(2 / 3)
+
+
 def test_paraphrases() -> None:
     pairs = [{"kind": "paraphrase", "a": "a", "b": "c"}]
     found = compute(answers(a=[0.9, 0.6], c=[0.7, 0.4]), pairs)

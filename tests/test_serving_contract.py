@@ -26,6 +26,7 @@ from typesafe_sdk import (
 
 from reflex.contract import choice_confidence, score_confidence
 from reflex.decider import Decider
+from reflex.errors import RequestError
 from tests.serving import (
     CHOICE,
     NOUL,
@@ -331,11 +332,26 @@ def multipart(body: Any) -> tuple[bytes, str]:
     )
 
 
-def test_images_are_refused_and_never_answered_blind(url: str) -> None:
-    status, reply, _ = post(url, image_request())
-    assert status == 422
-    assert reply["detail"][0]["loc"] == ["body", "assets"]
-    assert "cannot see images" in reply["detail"][0]["msg"]
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({}, "the backbone reads text only and cannot see images"),
+        ({"assets": {}}, "must not be empty"),
+    ],
+)
+def test_images_are_refused_at_every_door_in_the_same_words(
+    url: str, decider: Decider, more: dict[str, Any], why: str
+) -> None:
+    status, reply, _ = post(url, image_request(**more))
+    assert (status, reply["detail"][0]["loc"]) == (422, ["body", "assets"])
+    told = reply["detail"][0]["msg"]
+    assert told == f"{why}; leave `assets` out"
+    with pytest.raises(RequestError) as caught:
+        decider.answer(image_request(**more))
+    assert str(caught.value) == f"body.assets: {told}"
+
+
+def test_images_are_never_answered_blind(url: str) -> None:
     body, kind = multipart(
         image_request(assets={"<image:0>": {"type": "image", "part": "asset-0"}})
     )

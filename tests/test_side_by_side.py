@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 
+from reflex.forward import side_by_side
 from reflex.forward.side_by_side import beside_tokens, call_tokens, divided, run_calls
+from tests import cli
 
 CPU = torch.device("cpu")
 
@@ -128,3 +133,27 @@ def test_the_numbers_are_the_same_every_time():
 def test_rows_fill_rounds_of_equal_calls(threads: int, lengths: list[int], tokens: int):
     torch.set_num_threads(threads)
     assert call_tokens(lengths, 4096) == tokens
+
+
+@pytest.mark.slow
+def test_a_cell_on_two_threads_is_the_same_twice_and_alone(
+    tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The embedded model through the command, as `make run` reads it on two cores."""
+    used: list[int] = []
+    pool = side_by_side._cores
+
+    def counted(threads: int) -> ThreadPoolExecutor:
+        used.append(threads)
+        return pool(threads)
+
+    monkeypatch.setattr(side_by_side, "_cores", counted)
+    words = ("device.threads=2", "benchmark.limit=8", "tracker=none")
+    assert cli.run(*words, "-m", "orders=one,two").status == 0
+    assert set(used) == {2}
+    swept = cli.cells(tmp_runs)
+    kept = (swept["two"] / "predictions.parquet").read_bytes()
+    assert set(swept) == {"one", "two"}
+    shutil.rmtree(tmp_runs)
+    assert cli.run(*words, "orders=two").status == 0
+    assert (cli.cells(tmp_runs)["two"] / "predictions.parquet").read_bytes() == kept

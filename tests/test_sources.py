@@ -26,12 +26,12 @@ from reflex.data.augment import (
     subsample,
     training_row,
 )
+from reflex.data.coverage import COMMON, check_coverage
 from reflex.data.guard import overlapping_ids
 from reflex.data.mixture import (
     MixtureConfig,
     Pool,
     apportion,
-    check_coverage,
     load_mixture,
     parted,
     shares,
@@ -60,10 +60,9 @@ def small_root(tmp_path: Path) -> Path:
     """A data folder with two small sources of the real shape."""
     texts = [f"message {i} about {'joy' if i % 2 else 'fear'}" for i in range(240)]
     labels = ("sadness", "joy", "love", "anger", "fear", "surprise")
-    write(
-        tmp_path / "train" / "emotion_train.jsonl",
-        [{"id": f"e{i}", "text": t, "label": labels[i % 6]} for i, t in enumerate(texts)],
-    )
+    rows = [{"id": f"e{i}", "text": t, "label": labels[i % 6]} for i, t in enumerate(texts)]
+    write(tmp_path / "train" / "emotion_train.jsonl", rows[:200])
+    write(tmp_path / "train" / "emotion_test.jsonl", rows[200:])
     write(
         tmp_path / "train" / "rotten_tomatoes.jsonl",
         [
@@ -425,27 +424,52 @@ def test_a_question_that_can_say_so_itself_does_not_abstain():
     assert not abstained(training_row(item, "r#0", "fact", "fact", config, items("intent")))
 
 
-def test_no_abstention_state_can_answer_its_question(small_root: Path):
-    """emotion and sentiment are adjacent: a sentiment text may well answer a question about emotion."""
+def test_no_abstention_state_can_answer_its_question(tmp_path: Path):
+    """nli and fact are adjacent: a premise may well say whether a claim is true, and the other way round."""
+    numbers = range(240)
+    write(
+        tmp_path / "train" / "snli_dev.jsonl",
+        [
+            {
+                "id": f"s{i}",
+                "premise": f"premise {i}",
+                "hypothesis": f"hypothesis {i}",
+                "label": ("entailment", "neutral", "contradiction")[i % 3],
+            }
+            for i in numbers
+        ],
+    )
+    write(
+        tmp_path / "train" / "fever_symmetric_dev.jsonl",
+        [
+            {
+                "id": f"f{i}",
+                "evidence": f"evidence {i}",
+                "claim": f"claim {i}",
+                "label": ("SUPPORTS", "REFUTES")[i % 2],
+            }
+            for i in numbers
+        ],
+    )
     config = MixtureConfig(
         name="x",
         rows=400,
-        sources={"emotion": 1.0, "rotten_tomatoes": 1.0},
+        sources={"snli": 1.0, "fever_symmetric": 1.0},
         augment=AugmentConfig(abstain=1.0),
     )
-    rows = load_mixture(config, small_root).train_rows()
+    rows = load_mixture(config, tmp_path).train_rows()
     assert not any(abstained(row) for row in rows)
 
 
 def test_an_abstention_row_whose_state_still_answers_is_caught(
-    small_root: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Both faults put back on purpose: families without neighbours, and options that say so themselves."""
     alone = {family: frozenset({family}) for family in ADJACENT}
     with monkeypatch.context() as patch:
         patch.setattr("reflex.data.mixture.ADJACENT", alone)
         with pytest.raises(AssertionError):
-            test_no_abstention_state_can_answer_its_question(small_root)
+            test_no_abstention_state_can_answer_its_question(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr("reflex.data.augment.UNSETTLED", frozenset())
         with pytest.raises(AssertionError):
@@ -503,6 +527,31 @@ def test_coverage_is_checked_both_ways(small_root: Path):
     }
     with pytest.raises(DataError, match="offers 'love'"):
         check_coverage(replace(pool, items=unseen))
+    for split in ("fit", "report"):
+        with pytest.raises(DataError, match=f"source emotion: trained, but split {split} has no"):
+            check_coverage(replace(pool, items={**pool.items, split: []}))
+    nothing: dict[str, list[Item]] = {split: [] for split in pool.items}
+    check_coverage(replace(pool, items=nothing))  # its one complaint is that of `counts`
+
+
+@pytest.mark.parametrize("times", [1, 8])
+def test_a_common_label_is_held_out_too(small_root: Path, times: int):
+    config = MixtureConfig(name="x", rows=10, sources={"emotion": 1.0})
+    pool = load_mixture(config, small_root).pools["emotion"]
+    without = {
+        split: [*found] * times
+        if split == "train"
+        else [item for item in found if item.asks["emotion"].label != "joy"]
+        for split, found in pool.items.items()
+    }
+    trained = sum(item.asks["emotion"].label == "joy" for item in without["train"])
+    assert (trained >= COMMON) == (times == 8)
+    if times == 1:  # a rare label may be missing by chance
+        check_coverage(replace(pool, items=without))
+        return
+    told = f"'joy' of emotion is trained on {trained} items but in no item of splits fit and report"
+    with pytest.raises(DataError, match=told):
+        check_coverage(replace(pool, items=without))
 
 
 def test_a_source_without_training_items_is_named_and_may_have_no_share(small_root: Path):

@@ -212,7 +212,10 @@ def test_the_questions_that_any_text_answers_say_so(hub: dict[str, Rows], tmp_pa
         if not ask.abstains
     }
     assert declared == {
-        *("ag_news/topic", "dbpedia_14/kind", "sst5/sentiment"),
+        *("ag_news/topic", "dbpedia_14/kind", "sst5/sentiment", "yelp_full/stars"),
+        *("emotion/emotion", "goemotions/emotion"),
+        *("imdb/positive", "imdb/sentiment", "rotten_tomatoes/positive"),
+        *("rotten_tomatoes/sentiment", "yelp_polarity/positive", "yelp_polarity/sentiment"),
         *("hate_offensive/kind", "hate_offensive/offensive", "openai_moderation/flag"),
         *("toxic_chat/toxic", "toxigen/toxic", "beavertails/harmful"),
     }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
@@ -119,6 +121,16 @@ def test_external_sets_from_local_files(root: Path) -> None:
     assert suite.rows == External().load().rows
     assert len(External(limit=4).load().rows) == 12
     assert {row.split for row in suite.rows} == {"report"}
+
+
+def test_pairs_about_one_premise_are_one_group(root: Path) -> None:
+    path = root / "external" / "mnli_mismatched.jsonl"
+    row = {"id": "m9", "premise": "p0", "hypothesis": "another", "label": "entailment"}
+    path.write_text(path.read_text() + json.dumps(row) + "\n")
+    rows = External(sets=["mnli_mismatched"]).load().rows
+    groups = {row.id.rpartition("/")[2]: row.group for row in rows}
+    assert groups["m0"] == groups["m9"]
+    assert len(set(groups.values())) == 9
 
 
 def test_a_support_intent_has_twelve_options_and_its_own_among_them(root: Path) -> None:
@@ -338,6 +350,18 @@ def _exported(benchmark: dict[str, Any], path: Path) -> Suite:
     return TaskFile(path=str(path)).load()
 
 
+def _told_pairs(out: str) -> list[dict[str, str]]:
+    """The question pairs that the command says to give, as Hydra reads them."""
+    told = re.search("question pairs: read it with (.+)", out)
+    if told is None:
+        return []
+    (word,) = shlex.split(told[1])
+    override = OverridesParser.create().parse_override(word)
+    assert override.key_or_group == "benchmark.question_pairs"
+    value: Any = override.value()
+    return list(value)
+
+
 HERE = "reflex.benchmarks"
 RATINGS = {"_target_": f"{HERE}.human_ratings.HumanRatings", "per_family": 3}
 EXPORTED: dict[str, dict[str, Any]] = {
@@ -345,6 +369,10 @@ EXPORTED: dict[str, dict[str, Any]] = {
     "mmlu": {"_target_": f"{HERE}.mmlu.MMLU", "limit": 60},
     "s1bench": {"_target_": f"{HERE}.s1bench.S1Bench", "limit": 10},
     "human_ratings": RATINGS,
+    "question_sensitivity": {
+        "_target_": f"{HERE}.question_sensitivity.QuestionSensitivity",
+        "per_family": 3,
+    },
     "external": {"_target_": f"{HERE}.external.External", "limit": 4},
     "held_out": {
         "_target_": f"{HERE}.held_out.HeldOut",
@@ -358,15 +386,21 @@ EXPORTED: dict[str, dict[str, Any]] = {
         "limit": 5,
     },
 }
+SOFT = ("human_ratings", "question_sensitivity", "combined")
+"""Those with the raters' own distributions as labels."""
 
 
 @pytest.mark.parametrize("name", EXPORTED)
 def test_an_exported_suite_reads_back_equal(
-    name: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
 ) -> None:
     if name == "external":
         request.getfixturevalue("root")
-    elif name in ("human_ratings", "combined"):
+    elif name in SOFT:
         ratings = request.getfixturevalue("asset")
         monkeypatch.setattr("reflex.benchmarks.human_ratings.HUMAN_RATINGS", ratings)
     elif name != "tickets":
@@ -376,10 +410,15 @@ def test_an_exported_suite_reads_back_equal(
     assert {row.id: row for row in back.rows} == {row.id: row for row in there.rows}
     assert rows_sha256(back.rows) == rows_sha256(there.rows)
     assert items_sha256(back.rows) == items_sha256(there.rows)
+    pairs = _told_pairs(capsys.readouterr().out)
+    assert pairs == list(there.facts.get("question_pairs", ()))
+    assert bool(pairs) is (name in ("held_out", "question_sensitivity"))
+    again_with = TaskFile(path=str(path), question_pairs=pairs).load()
+    assert again_with.facts.get("question_pairs", []) == pairs
     shares = {
         share for row in back.rows for label in row.labels.values() for share in label.values()
     }
-    assert (shares <= {0.0, 1.0}) is (name not in ("human_ratings", "combined"))  # soft labels
+    assert (shares <= {0.0, 1.0}) is (name not in SOFT)
     _exported({"_target_": f"{HERE}.task_file.TaskFile", "path": str(path)}, again)
     assert again.read_bytes() == path.read_bytes()
     # The word goes along: figures over the file are no surer than figures over the suite.

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from reflex.errors import DataError
-from reflex.tasks.identity import Sweep
+from reflex.tasks.identity import Sweep, is_whole
 from reflex.tracking.record import find_records, read_record
 from tests import cli
 from tests.wandb_offline import offline_runs, read_offline
@@ -81,7 +81,7 @@ def test_the_experiment_sweeps_three_cells_and_ends_with_its_page(
         ("finished", "order_averaging", True, True)
     }
     assert len({record.group for record in found}) == 1
-    assert ended.page == runs / "pages" / "order_averaging-task_file.md"
+    assert ended.page == runs / "pages" / "order_averaging-task_file-tiny_llama.md"
     page = ended.page.read_text()
     for record in found:
         assert record.hash[:16] in page
@@ -214,21 +214,52 @@ def test_less_than_the_experiments_own_sweep_is_marked_partial(
     cli.run(*full, "hydra.mode=RUN")
     cli.run(*full, "orders=one")
     assert [who.limited for who in found] == [True, True]
-    found.clear()
-    cli.run(*full, "-m", "seed=0,1")
-    assert [(who.name, who.limited) for who in found] == [
-        ("orders=one,seed=0", False),
-        ("orders=one,seed=1", False),
-        ("orders=two,seed=0", False),
-        ("orders=two,seed=1", False),
-    ]
-    assert len({who.group for who in found}) == 1
+    for given, limited in (("force=true", False), ("readout.noul=rating", True), ("seed=0,1", True)):
+        found.clear()
+        cli.run(*full, given)
+        assert [who.limited for who in found] == [limited] * (4 if "," in given else 2), given
+        assert len({who.group for who in found}) == 1
     found.clear()
     own = yaml.safe_load((cli.REPO / "conf/experiment/order_averaging.yaml").read_text())
     names = own["hydra"]["sweeper"]["params"]["orders"].split(",")
     assert set(ORDERS) <= set(names)
     cli.run(words[0], *full[3:])
     assert [(who.name, who.limited) for who in found] == [(f"orders={n}", False) for n in names]
+
+
+@pytest.mark.parametrize(
+    ("given", "whole"),
+    [
+        ("", True),
+        ("orders=one,two", True),
+        ("benchmark=mmlu", True),
+        ("profile=gpu backbone=tiny_qwen3,tiny_llama", True),
+        ("benchmark=task_file benchmark.path=x.jsonl", True),
+        ("model.base_url=http://127.0.0.1:8000", True),
+        ("force=true tracker=none tracker.mode=offline results_dir=x launcher=joblib", True),
+        ("train.name=other", True),
+        ("orders=one", False),
+        ("orders=one,two,four", False),
+        ("benchmark.per_family=2", False),
+        ("benchmark.families=[news]", False),
+        ("benchmark.n=50", False),
+        ("seed=1", False),
+        ("device=cuda", False),
+        ("backbone.revision=abc", False),
+        ("calibration.path=fit.json", False),
+        ("+prompt.texts.question_heading=Task", False),
+        ("~mixture.sources.snli", False),
+        ("train.lr=0.1", False),
+        ("model=remote", False),
+        ("task=train", False),
+    ],
+)
+def test_what_may_be_given_to_an_experiment_that_stays_whole(given: str, whole: bool) -> None:
+    words = ["experiment=pair", *given.split()]
+    assert is_whole({}, words) is (whole and not given.startswith("orders="))
+    if not given.startswith("orders="):
+        words.append("orders=one,two")  # as a sweep lists what its experiment sweeps
+    assert is_whole({"orders": "one,two"}, words) is whole
 
 
 def test_two_experiments_of_one_command_have_a_group_and_a_page_each(
@@ -245,7 +276,9 @@ def test_two_experiments_of_one_command_have_a_group_and_a_page_each(
     assert set(groups) == {"first", "second"}
     assert all(group.startswith(f"{name}-") for name, group in groups.items())
     pages = [line for line in ended.out.splitlines() if line.startswith("page: ")]
-    assert [Path(page).name for page in pages] == ["first-task_file.md", "second-task_file.md"]
+    assert [Path(page).name for page in pages] == [
+        f"{name}-task_file-tiny_llama.md" for name in ("first", "second")
+    ]
 
 
 def test_the_group_is_the_same_when_a_sweep_is_started_again() -> None:

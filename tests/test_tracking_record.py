@@ -244,8 +244,14 @@ def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_environment_facts():
+    import torch
+
     facts = environment.hardware()
     assert facts["cores"] >= 1
+    assert facts["threads"] == torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, "torch")  # a run that asks a server
+        assert environment.hardware()["threads"] is None
     assert facts["python"].startswith("3.")
     versions = environment.package_versions(("pydantic", "no-such-package-at-all"))
     assert versions["no-such-package-at-all"] is None

@@ -101,7 +101,7 @@ def test_two_cells_are_two_finished_runs_with_the_records_numbers(
         assert (run["state"], run["exit_code"]) == ("finished", 0)
         assert (run["group"], run["job_type"]) == ("averaging-1", "evaluate")
         assert run["config"]["orders"] == orders
-        assert run["config"]["backbone"] == "tiny_llama"
+        assert run["config"]["backbone"] == "smollm2_135m"
         assert run["config"]["config"] == kept.config
         numbers = summary_of(kept)
         assert numbers["nll"] == kept.metrics["nll"]["value"]

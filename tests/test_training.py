@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -213,6 +214,51 @@ def test_values_by_hand():
     assert L.ordinal(logs, target, mask).item() == pytest.approx((0.5 * 4 + 0.3) / 4)
 
 
+def test_terms_are_weighted_added_and_ordinal_ones_are_of_levels_alone():
+    """A choice and a `score` question with the same p and t: nll −log .2, brier .98, rps .445, ordinal .575."""
+    p = torch.tensor([[0.5, 0.3, 0.2]] * 2, dtype=torch.float64)
+    target = torch.tensor([[0.0, 0.0, 1.0]] * 2, dtype=torch.float64)
+    mask, ordered = torch.ones(2, 3, dtype=torch.bool), torch.tensor([False, True])
+
+    def losses(**weights: float) -> list[float]:
+        config = LossConfig(**{"nll": 0.0, **weights})
+        return L.combined(p.log(), target, mask, ordered, config).tolist()
+
+    both = 2 * math.log(5) + 0.5 * 0.98
+    assert losses(nll=2.0, brier=0.5) == pytest.approx([both, both])
+    assert losses(rps=3.0) == pytest.approx([0.0, 3 * 0.445])
+    assert losses(ordinal=4.0) == pytest.approx([0.0, 4 * 0.575])
+    everything = losses(nll=2.0, brier=0.5, rps=3.0, ordinal=4.0)
+    assert everything == pytest.approx([both, both + 3 * 0.445 + 4 * 0.575])
+
+
+SOFT = {
+    "topic": {"a": 0.0, "bee": 1.0, "c": 0.0},
+    "yes": 1.0,
+    "level": [0.0, 0.0, 1.0],
+}
+HARD = {"topic": "bee", "yes": True, "level": 2}
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [{"nll": 1.0}, {"brier": 1.0}, {"rps": 1.0}, {"ordinal": 1.0}, {"nll": 1.0, "brier": 0.5}],
+)
+def test_a_one_hot_soft_target_gives_the_loss_of_the_hard_label(loss: dict[str, float]):
+    module = training(count=1, loss=LossConfig(**{"nll": 0.0, **loss}))
+    (row,) = module.rows
+    found = {}
+    for name, labels in (("soft", SOFT), ("hard", HARD)):
+        module.rows = [Row.from_json({**row.to_json(), "labels": labels})]
+        found[name] = module.losses([0]).tolist()
+    assert found["soft"] == found["hard"]
+    of_levels = loss.keys() <= {"rps", "ordinal"}
+    assert [value > 0 for value in found["hard"]] == [not of_levels, not of_levels, True]
+    # And that loss is the label's own: another answer has another one.
+    module.rows = [Row.from_json({**row.to_json(), "labels": {**HARD, "level": 0}})]
+    assert module.losses([0]).tolist()[2] != found["hard"][2]
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(-30, 30), min_size=2, max_size=8), st.data())
 def test_one_hot_target_is_cross_entropy(values, data):
@@ -419,7 +465,8 @@ def test_saved_adapter_and_heads_answer_what_training_answered(tmp_path: Path, p
 # -- whole commands --------------------------------------------------------------------------------
 
 TINY = (
-    *("experiment=embedded_release", "backbone=tiny_llama", "device.dtype=float32", "tracker=none"),
+    *("experiment=embedded_release", "task=train", "backbone=tiny_llama", "device.dtype=float32"),
+    "tracker=none",
     *("mixture.rows=100", "train.max_tokens=12000", "train.log_steps=1", "train.name=null"),
 )
 

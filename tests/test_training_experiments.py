@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from reflex.data.contamination import blocked_subsets
+from reflex.data.mixture import mixture_names
+from reflex.loading import compose
 from reflex.metrics import check_block
 from reflex.tracking.record import find_records
 from tests.cli import run
@@ -48,6 +51,20 @@ SECTIONS = {
 """What the page of an experiment has to show beside the verdict."""
 
 
+def test_nothing_of_the_sets_called_never_trained_is_in_the_mixture() -> None:
+    cfg = compose(["benchmark=trained_and_new", "mixture=embedded"])
+    new, trained = (cfg.benchmark.parts[name] for name in ("never_trained", "trained"))
+    assert (len(new.subsets), list(cfg.mixture.allow)) == (6, [])
+    held = {
+        name: subsets
+        for name in mixture_names(cfg.mixture.sources)
+        if (subsets := set(blocked_subsets(name)) & set(new.subsets))
+    }
+    assert held == {}
+    assert blocked_subsets("tals/vitaminc") == ("vitaminc-dev",)  # what would be found
+    assert set(trained.sources) <= set(cfg.mixture.sources)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRAINING)
 def test_every_training_experiment_runs_to_a_page(
@@ -61,6 +78,10 @@ def test_every_training_experiment_runs_to_a_page(
     assert f": {len(cells(name))} finished." in text
     for heading in ("## Paired comparisons", "## Training", *SECTIONS.get(name, ())):
         assert heading in text
+    if name == "frozen_vs_trained":
+        table = text.split("## By category\n")[1].split("\n## ")[0]
+        rows = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("|")]
+        assert rows[2:] == ["never_trained"] * 4 + ["trained"] * 4
     assert "cannot be applied" not in text
     assert "has no result" not in text
     found = find_records(tmp_runs, name).found

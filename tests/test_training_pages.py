@@ -21,8 +21,9 @@ def frame(answers: list[tuple[str, int, int]]) -> pd.DataFrame:
     for item, options, answered in answers:
         keys = [f"o{i}" for i in range(options)]
         probabilities = [0.9 if i == answered else 0.1 / (options - 1) for i in range(options)]
-        rows.append((item, "q", keys, probabilities, 0))
-    return pd.DataFrame(rows, columns=["item_id", "question_id", "keys", "probabilities", "gold"])
+        rows.append((item, "q", keys, probabilities, 0, f"s{options}"))
+    names = ["item_id", "question_id", "keys", "probabilities", "gold", "source"]
+    return pd.DataFrame(rows, columns=names)
 
 
 def test_agreement_by_number_of_options(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,19 +34,23 @@ def test_agreement_by_number_of_options(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(agreement, "read_predictions", lambda path: frames[path.name])
 
     def cell(name: str, readout: str) -> Any:
-        return SimpleNamespace(path=Path(name), record=SimpleNamespace(axes={"readout": readout}))
+        facts = {"sources": {"s2": {"word": "exact"}, "s5": {"word": "stand-in"}}}
+        record = SimpleNamespace(axes={"readout": readout}, data={"facts": facts})
+        return SimpleNamespace(path=Path(name), record=record)
 
     base, other = cell("base", "label_tokens"), cell("other", "pointer")
     assert agreement.agreement_rows("readout=pointer", base, other) == [
-        ["readout=pointer", "2", "2", "0.500", "1.000", "0.000", "0.000"],
-        ["readout=pointer", "3–8", "2", "1.000", "0.000", "0.500", "0.500"],
-        ["readout=pointer", "all", "4", "0.750", "0.333", "0.333", "0.333"],
+        ["readout=pointer", "2", "exact", "2", "0.500", "1.000", "0.000", "0.000"],
+        ["readout=pointer", "3–8", "stand-in", "2", "1.000", "0.000", "0.500", "0.500"],
+        ["readout=pointer", "all", "stand-in (weakest of 2)", "4", "0.750", *["0.333"] * 3],
     ]
     one: Any = SimpleNamespace(
         setting="", baseline="readout=label_tokens",
         cells={"readout=label_tokens": base, "readout=pointer": other},
     )  # fmt: skip
-    assert "| readout=pointer | all | 4 |" in agreement.agreement_text([one])
+    assert "| readout=pointer | all | stand-in (weakest of 2) | 4 |" in agreement.agreement_text(
+        [one]
+    )
     one.cells["readout=pointer"] = cell("other", "label_tokens")
     assert agreement.agreement_text([one]) == ""
 

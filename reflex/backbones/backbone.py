@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -98,17 +99,18 @@ def _read(config: BackboneConfig, files: BackboneFiles, dtype: torch.dtype) -> t
         from reflex.backbones.random_model import random_model
 
         return random_model(config.path, config.seed)
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
     from transformers.utils import logging as hf_logging
 
     hf_logging.disable_progress_bar()
     hf_logging.set_verbosity_error()
     try:
         tokenizer = AutoTokenizer.from_pretrained(files.folder)
-        pair: Any = AutoModelForCausalLM.from_pretrained(
+        pair: Any = _auto_class(files.folder).from_pretrained(
             files.folder,
             dtype=dtype,
             attn_implementation=config.attention,
+            use_safetensors=True,
             output_loading_info=True,
         )
     except Exception as error:  # configs, tokenizers and tensor files fail in a dozen classes
@@ -116,13 +118,40 @@ def _read(config: BackboneConfig, files: BackboneFiles, dtype: torch.dtype) -> t
             f"backbone {config.name} ({files.folder}): {first_line(error)}"
         ) from None
     model, loaded = pair
+    _keep_text(model)
     # transformers fills absent weights with random ones and only warns.
-    if absent := sorted(loaded["missing_keys"]):
+    if absent := sorted(set(loaded["missing_keys"]) & model.state_dict().keys()):
         raise BackboneError(
             f"backbone {config.name} ({files.folder}): {len(absent)} weights are not in its files, "
             f"the first is {absent[0]}; the folder is incomplete or not a causal language model"
         )
     return model, tokenizer
+
+
+def _auto_class(folder: Path) -> Any:
+    """What reads the language model in `folder`: alone, or inside an image-text model where there is no such class."""
+    from transformers import (
+        MODEL_FOR_CAUSAL_LM_MAPPING,
+        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
+        AutoConfig,
+        AutoModelForCausalLM,
+        AutoModelForImageTextToText,
+    )
+
+    kind = type(AutoConfig.from_pretrained(folder))
+    if kind not in MODEL_FOR_CAUSAL_LM_MAPPING and kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        return AutoModelForImageTextToText
+    return AutoModelForCausalLM
+
+
+def _keep_text(model: Any) -> None:
+    """Drop what stands beside an image-text model's decoder (vision tower, projector); names stay as they are."""
+    decoder, body = model.get_decoder(), model.base_model
+    if decoder is body:
+        return
+    for name, part in list(body.named_children()):
+        if all(module is not decoder for module in part.modules()):
+            delattr(body, name)
 
 
 def _facts(

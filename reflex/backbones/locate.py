@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,9 @@ from reflex.errors import BackboneError, first_line
 
 log = logging.getLogger(__name__)
 
-WEIGHT_SUFFIXES = (".safetensors", ".bin", ".gguf")
+MANIFEST = "converted.json"
+"""In a folder of converted weights: which transformers wrote it, and the sha256 of every file."""
+
 ASSETS: dict[str, assets.RegistryAsset] = {"smollm2_135m": assets.SMOLLM2_135M}
 
 
@@ -87,10 +91,16 @@ def _snapshot(path: str, revision: str | None, key: str) -> Path:
 
 
 def folder_sha256(folder: Path) -> str:
-    """One hash over the weight files of a folder (name and content, in name order)."""
-    files = sorted(path for path in folder.iterdir() if path.suffix in WEIGHT_SUFFIXES)
+    """One hash over the weight files of a folder (name and content, in name order).
+
+    Raises BackboneError where there is no *.safetensors, the only kind that is fetched and read.
+    """
+    files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise BackboneError(f"{folder}: no weights there (*.safetensors)")
+        raise BackboneError(
+            f"{folder}: no *.safetensors there, and weights in other files (.bin, .pt) are not read; "
+            "save the model once more with transformers' save_pretrained"
+        )
     if len(files) == 1:
         return _cached_sha256(files[0])
     return combined_sha256(f"{path.name}:{_cached_sha256(path)}" for path in files)
@@ -125,19 +135,25 @@ def _cached_sha256(path: Path) -> str:
 
 
 def _converted(gguf: Path, sha256: str) -> Path:
-    """The GGUF file dequantised to a plain float32 folder in the cache (once, 12 s for 135M)."""
+    """The GGUF file dequantised to a plain float32 folder in the cache (12 s for 135M).
+
+    Once: again only where that folder is no longer what was written, or another transformers wrote it.
+    """
     target = assets.cache_dir() / "backbones" / sha256[:24]
-    if (target / "config.json").is_file():
+    if _fault(target) is None:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(target.with_suffix(".lock")):
-        if (target / "config.json").is_file():
+        fault = _fault(target)
+        if fault is None:
             return target
-        log.info("dequantising %s (once)", gguf.name)
+        log.info("dequantising %s (%s)", gguf.name, fault)
         work = Path(tempfile.mkdtemp(prefix="convert-", dir=target.parent))
         try:
-            _dequantise(gguf, work)
-            os.replace(work, target)
+            _write(*_read_gguf(gguf), work / "new")
+            if target.exists():  # who has it open keeps reading the old files
+                os.replace(target, work / "old")
+            os.replace(work / "new", target)
         except OSError as error:
             raise BackboneError(
                 f"cannot write the converted weights below {target.parent} ({error.strerror}); "
@@ -148,7 +164,24 @@ def _converted(gguf: Path, sha256: str) -> Path:
     return target
 
 
-def _dequantise(gguf: Path, work: Path) -> None:
+def _fault(folder: Path) -> str | None:
+    """Why converted weights have to be written (again); None where `folder` is what its manifest says."""
+    if not folder.exists():
+        return "once"
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        if manifest["transformers"] != version("transformers"):
+            return f"again: by transformers {manifest['transformers']} before"
+        for name, sha256 in manifest["files"].items():
+            if _cached_sha256(folder / name) != sha256:
+                return f"again: {name} has changed"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return "again: the converted files are not complete"
+    return None
+
+
+def _read_gguf(gguf: Path) -> tuple[Any, Any]:
+    """Model (plain float32) and tokenizer. Raises BackboneError, one line."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging as hf_logging
@@ -178,5 +211,13 @@ def _dequantise(gguf: Path, work: Path) -> None:
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     model.is_quantized = False
-    model.save_pretrained(work)
-    tokenizer.save_pretrained(work)
+    return model, tokenizer
+
+
+def _write(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Both to `folder`, with the manifest that `_fault` checks."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    files = {path.name: assets.sha256_of(path) for path in sorted(folder.iterdir())}
+    manifest = {"transformers": version("transformers"), "files": files}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")

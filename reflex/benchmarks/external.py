@@ -1,4 +1,4 @@
-"""Four sets that nothing here is ever trained on: support intents, NLI, toxicity, review stars.
+"""Four sets that no mixture of this project trains on: support intents, NLI, toxicity, review stars.
 
 300 items each, drawn by hash of the id; from `REFLEX_DATA/external/<set>.jsonl` or the hub. They are the
 gate a candidate release has to pass beside the public benchmark (experiments of the seed projects).
@@ -26,7 +26,7 @@ from reflex.benchmarks.files import (
 )
 from reflex.contract import Question, option_keys, parse_question
 from reflex.data.root import data_root
-from reflex.data.rows import Row, State, parse_label
+from reflex.data.rows import Row, State, group_of, parse_label
 from reflex.data.splits import hash_order
 from reflex.errors import ConfigError, DataError
 
@@ -39,7 +39,8 @@ NLI = ("entailment", "neutral", "contradiction")
 @dataclass(frozen=True)
 class Source:
     """`fields`: what a local row holds beside `id` and `label`. `hub` turns a hub record into such a row
-    (None: leave it out). `state` makes the state of a row."""
+    (None: leave it out). `state` makes the state of a row. `shared`: the field that rows of one group
+    share (None: the whole state)."""
 
     file: HubFile
     fields: tuple[str, ...]
@@ -47,6 +48,7 @@ class Source:
     state: Callable[[dict[str, Any]], State]
     question: dict[str, Any]
     licence: str
+    shared: str | None = None
 
 
 def _bitext(raw: dict[str, Any], number: int) -> dict[str, Any]:
@@ -100,6 +102,7 @@ SOURCES: dict[str, Source] = {
             },
         },
         "by genre: OANC, CC BY-SA 3.0 and others",
+        shared="premise",
     ),
     "toxic_chat": Source(
         HubFile("lmsys/toxic-chat", "data/0124/toxic-chat_annotation_test.csv"),
@@ -132,7 +135,8 @@ SOURCES: dict[str, Source] = {
 NOTES = {
     "draw": "the first items in hash order of their ids; labels keep their natural shares",
     "support_intents": f"{WAYS} options: the intent and others drawn by hash of the item",
-    "never trained": "nothing in this project is trained or fitted on these sets",
+    "training": "no mixture that comes with this project trains on these sets, and nothing is fitted on them; "
+    "a mixture that names toxic_chat or yelp_full trains on other rows of those two",
 }
 
 
@@ -164,7 +168,7 @@ class External:
     report_only = True
 
     def fit_names(self) -> list[str]:
-        """What a fit would see if it had nothing else: sets that nothing is ever fitted on."""
+        """What a fit would see if it had nothing else: all rows are for reporting."""
         return list(self.sets)
 
     def load(self) -> Suite:
@@ -264,4 +268,5 @@ def _row(name: str, where: str, raw: dict[str, Any], labels: list[str]) -> Row:
         source=name,
         family=name,
         split="report",
+        group=f"{name}/{group_of(raw[source.shared])}" if source.shared else "",
     )

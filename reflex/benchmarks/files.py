@@ -82,7 +82,10 @@ def download(file: HubFile) -> Path:
 
 
 def read_table(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a file by its ending. Class labels of a Parquet file stay integers: see `class_names`."""
+    """Rows of a file by its ending. Class labels of a Parquet file stay integers: see `class_names`.
+
+    Raises DataError: an unknown ending, or `file:line` of what is not JSON.
+    """
     suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
     kind = suffixes[-1] if suffixes else ""
     if kind == ".parquet":
@@ -93,14 +96,27 @@ def read_table(path: Path) -> Iterator[dict[str, Any]]:
     raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     text = raw.decode("utf-8-sig")
     if kind == ".jsonl":
-        yield from (json.loads(line) for line in text.split("\n") if line.strip())
+        for number, line in enumerate(text.split("\n")):
+            if line.strip():
+                yield _decoded(path, line, number)
     elif kind == ".json":
-        yield from json.loads(text)
+        yield from _decoded(path, text)
     elif kind in (".csv", ".tsv"):
         separator = "," if kind == ".csv" else "\t"
         yield from csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
     else:
         raise DataError(f"{path}: unknown kind of file; give parquet, json, jsonl, csv or tsv")
+
+
+def _decoded(path: Path, text: str, before: int = 0) -> Any:
+    """The JSON value, which stands in the file after `before` other lines."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}:{before + error.lineno}: not JSON ({error.msg}); delete the file, so that it is fetched "
+            "again, or take the rows from REFLEX_DATA"
+        ) from None
 
 
 def class_names(path: Path, column: str) -> list[str]:

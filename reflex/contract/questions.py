@@ -15,6 +15,7 @@ from pydantic import (
     JsonValue,
     TypeAdapter,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -74,7 +75,10 @@ Question: TypeAlias = Annotated[Noul | Choice | Score, Field(discriminator="type
 
 
 class Request(BaseModel):
-    """One state and the questions asked of it. reflex's own extensions:
+    """One state and the questions asked of it.
+
+    assets (images) are refused: what is asked reaches a model as text, and nothing is answered blind. reflex's own
+    extensions:
 
     permutations: how many orders of the options are asked and averaged. x_orders: whether answers show each
     order's own distribution too.
@@ -85,9 +89,20 @@ class Request(BaseModel):
     model: str = "jev-latest"
     state: Text
     questions: dict[Annotated[str, Field(min_length=1)], Question] = Field(min_length=1)
-    assets: dict[str, JsonValue] | None = None
+    assets: None = Field(default=None, description="Images: the backbone reads text only.")
     permutations: int | None = Field(default=None, ge=1, le=MAX_PERMUTATIONS, strict=True)
     x_orders: bool = Field(default=False, strict=True)
+
+    @field_validator("assets", mode="before")
+    @classmethod
+    def _no_images(cls, assets: Any) -> None:
+        if assets is not None:
+            why = (
+                "the backbone reads text only and cannot see images"
+                if assets
+                else "must not be empty"
+            )
+            raise ValueError(f"{why}; leave `assets` out")
 
 
 _QUESTION: TypeAdapter[Question] = TypeAdapter(Question)

@@ -11,10 +11,11 @@ from typing import Any
 from reflex.data.jsonl import json_lines
 from reflex.data.overlap import Index
 from reflex.data.root import source_root
+from reflex.data.rows import Row
 
 log = logging.getLogger(__name__)
 
-BENCHMARK_FILES = ("s1bench/*.jsonl", "mmlu/test*.jsonl")
+BENCHMARK_FILES = ("s1bench/*.jsonl", "mmlu/test*.jsonl", "external/*.jsonl")
 NOT_TEXT = frozenset({"id", "label", "answer", "split", "subject", "choices", "locale", "title"})
 """Fields that are no evidence of overlap: a subject or a one-word answer occurs everywhere."""
 
@@ -25,6 +26,14 @@ def overlapping_ids(states: Mapping[str, Any], root: Path | None = None) -> set[
     if index is None:
         return set()
     return {name for name, state in states.items() if index.reason(state)}
+
+
+def row_texts(row: Row) -> list[Any]:
+    """What of a row is compared: its state and how its questions are put, which may hold a claim of its own.
+
+    Of an item every wording is (reflex/data/mixture.py); options are the source's, or in the state.
+    """
+    return [row.state, *(question.instructions for question in row.questions.values())]
 
 
 def held_against(root: Path | None = None) -> dict[str, int]:

@@ -8,7 +8,6 @@ shared generator, so the same config gives the same rows everywhere.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from reflex.data.augment import ADJACENT, AugmentConfig, canonical_row, training_row
 from reflex.data.contamination import assert_clean
+from reflex.data.coverage import check_coverage
 from reflex.data.guard import overlapping_ids
 from reflex.data.jsonl import canonical
 from reflex.data.overlap import MIN_SENTENCE, texts
@@ -228,41 +228,8 @@ def _told(item: Item) -> Iterator[str]:
 
 def _own_texts(item: Item) -> list[Any]:
     """The state, and the wordings: a source may ask with words of the row itself, such as a claim."""
-    return [item.states[0], *(text for ask in item.asks.values() for text in ask.wordings)]
-
-
-def check_coverage(pool: Pool) -> None:
-    """Every label seen anywhere is seen in training, and every label offered is seen at all.
-
-    Applies to questions with a fixed label set (multiple choice has none). Raises DataError.
-    """
-    offered: dict[str, set[str]] = {}
-    seen: dict[str, Counter[str]] = {}
-    fixed: dict[str, set[tuple[str, ...]]] = {}
-    for split, items in pool.items.items():
-        for item in items:
-            for name, ask in item.asks.items():
-                labels = tuple(ask.sets[0]) if ask.sets and ask.sets[0] else ("true", "false")
-                fixed.setdefault(name, set()).add(labels)
-                offered.setdefault(name, set()).update(labels)
-                for label, p in ask.distribution(labels).items():
-                    if p > 0:
-                        seen.setdefault(f"{name}/{split}", Counter())[label] += 1
-    for name, wanted in offered.items():
-        if len(fixed[name]) > 1:
-            continue
-        train = set(seen.get(f"{name}/train", ()))
-        observed = set().union(*(seen.get(f"{name}/{split}", ()) for split in pool.items))
-        if missing := sorted(observed - train):
-            raise DataError(
-                f"source {pool.name}: label {missing[0]!r} of {name} is never trained but scored; "
-                "use more rows of the source"
-            )
-        if missing := sorted(wanted - observed):
-            raise DataError(
-                f"source {pool.name}: {name} offers {missing[0]!r}, which no row has as its answer; "
-                "use more rows of the source"
-            )
+    wordings = (text for ask in item.asks.values() for text in (*ask.wordings, *ask.negated))
+    return [item.states[0], *wordings]
 
 
 def shares(config: MixtureConfig, pools: Mapping[str, Pool]) -> dict[str, float]:

@@ -5,7 +5,8 @@ A row file is JSON Lines, UTF-8, one row a line:
     {"id": "r1", "state": "…", "questions": {"q": {"type": "noul", "instructions": "…"}},
      "labels": {"q": true}, "source": "…", "family": "…", "split": "report", "group": "…"}
 
-`source`, `family`, `split`, `group` may be left out. A label is hard or soft: see `parse_label`.
+`source`, `family`, `split`, `group` may be left out; rows without a group are grouped by their state. A
+label is hard or soft: see `parse_label`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _SUM_EXACT = 1e-9  # within this a label is kept bit for bit, so that writing an
 class Row:
     """`labels[question_id][option_key]` is a distribution over `option_keys`, in their order.
 
-    `source` names the set, `group` the cluster the bootstrap resamples (default: the row itself).
+    `source` names the set, `group` the cluster the bootstrap resamples (default: by the state).
     Raises DataError when a question has no label or a label is not such a distribution.
     """
 
@@ -50,7 +51,7 @@ class Row:
 
     def __post_init__(self) -> None:
         if not self.group:
-            object.__setattr__(self, "group", self.id)
+            object.__setattr__(self, "group", group_of(self.state))
         if not self.questions:
             raise DataError(f"row {self.id}: no questions; give at least one")
         if missing := [name for name in self.questions if name not in self.labels]:
@@ -115,6 +116,11 @@ class Row:
             "labels": self.labels,
             **{name: getattr(self, name) for name in OPTIONAL},
         }
+
+
+def group_of(value: Any) -> str:
+    """The group of rows that share `value`: a short hash of it."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
 
 
 def parse_label(question: Question, raw: Any, name: str = "label") -> dict[str, float]:

@@ -80,6 +80,20 @@ def prefill(
     return states
 
 
+def prefill_within(
+    backbone: Backbone,
+    prefixes: Sequence[Sequence[int]],
+    most: int,
+    head: PrefixState | None = None,
+) -> list[PrefixState]:
+    """`prefill`, but a prefix on its own is read in calls of at most `most` tokens, each over the state before it."""
+    if len(prefixes) == 1:
+        start = 0 if head is None else head.length
+        for end in range(start + most, len(prefixes[0]), most):
+            (head,) = prefill(backbone, [prefixes[0][:end]], head)
+    return prefill(backbone, prefixes, head)
+
+
 def continue_packed(
     backbone: Backbone, rows: Sequence[Row], states: Sequence[PrefixState]
 ) -> torch.Tensor:

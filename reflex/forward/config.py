@@ -14,7 +14,8 @@ class ForwardConfig:
     """strategy: `packed` | `batched` | `flat` | `auto` (per tree, by what re-reading the prefix would cost).
 
     max_tokens: padded tokens in one model call, or on a CPU in all that run at once (512 a core where that is
-      more: reflex/forward/side_by_side.py); what does not fit runs in slices.
+      more: reflex/forward/side_by_side.py); what does not fit runs in slices, also a prefix. A longer branch (or a
+      row that `flat` was asked for) runs alone.
     row_tokens: length that rows of packed branches are filled to (measured: scripts/bench_forward.py).
     tree_row_tokens: length that rows of whole trees are filled to when gradients flow.
     max_mask: entries of one block mask (rows × queries × keys); bounds memory by tokens squared.

@@ -83,6 +83,8 @@ class Forward:
         length = len(trees[0].prefix)
         if length == 0:
             return False
+        if length > self.config.max_tokens:
+            return True  # only a state can be read in slices
         reused = self.config.reuse_tokens
         if reused and (length >= reused or key in self.cache):
             return True

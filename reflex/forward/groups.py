@@ -11,7 +11,8 @@ Item = TypeVar("Item")
 def by_tokens(
     items: Iterable[Item], length: Callable[[Item], int], budget: int
 ) -> Iterator[list[Item]]:
-    """Groups of items (longest first) whose padded size, count × longest, stays within `budget`."""
+    """Groups of items (longest first) whose padded size, count × longest, stays within `budget`; a longer item
+    stands alone."""
     group: list[Item] = []
     for item in items:
         if group and (len(group) + 1) * length(group[0]) > budget:

@@ -99,3 +99,6 @@ class HeadStates:
             if len(self._states) < self.LIMIT:
                 self._states[ids] = state
         return state
+
+    def clear(self) -> None:
+        self._states.clear()

@@ -185,8 +185,9 @@ class Strategies:
             lengths = [len(prefix(index)) for index in alike]
             budget = self._budget(lengths) if self.backbone.facts.packable else 1
             groups = list(by_tokens(alike, lambda index: len(prefix(index)), budget))
+            most = self.config.max_tokens
             prefills = [
-                partial(calls.prefill, self.backbone, [prefix(index) for index in group], head)
+                partial(calls.prefill_within, self.backbone, [*map(prefix, group)], most, head)
                 for group in groups
             ]
             alone = self._alone(len(group) * len(prefix(group[0])) for group in groups)

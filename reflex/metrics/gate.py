@@ -16,6 +16,7 @@ import pandas as pd
 
 from reflex.metrics.paired import ALPHA, compare, holm
 from reflex.metrics.resampling import Difference, differences
+from reflex.metrics.sensitivity import answered_alike
 
 METRICS = ("nll", "accuracy")
 IGNORED = "question_ignored"
@@ -167,6 +168,6 @@ def _ignored(
 
 
 def _same(a: pd.Series, b: pd.Series) -> np.ndarray:
-    """Whether two yes/no distributions lie on one side of a half."""
+    """`answered_alike` of two columns of yes/no distributions."""
     first, second = (np.array([row[0] for row in side], dtype=np.float64) for side in (a, b))
-    return np.asarray((first - 0.5) * (second - 0.5) > 0)
+    return answered_alike(first, second)

@@ -15,8 +15,8 @@ import pandas as pd
 from reflex.errors import DataError
 from reflex.metrics import scores
 from reflex.metrics.frame import Floats, Items, check_columns, items
-from reflex.metrics.intervals import dense, plain, standard_error
-from reflex.metrics.resampling import RESAMPLES, Difference, detectable_accuracy, differences
+from reflex.metrics.intervals import dense, plain
+from reflex.metrics.resampling import RESAMPLES, Difference, differences
 
 ALPHA = 0.05
 PAIRED_METRICS = {"nll": "lower", "brier": "lower", "accuracy": "higher"}
@@ -192,23 +192,7 @@ def _differences(a: Items, b: Items, resamples: int, seed: int) -> dict[str, Dif
     found += differences(
         right_a, right_b, a.group_n[keep_n], ["accuracy"], ["higher"], resamples, seed
     )
-    delta_n = (right_b - right_a)[:, 0]
-    found[2] = replace(
-        found[2], detectable=_detectable(delta_n, found[2].groups, a.group_n[keep_n])
-    )
     return {difference.metric: difference for difference in found}
-
-
-def _detectable(delta_n: Floats, groups: int, group_n: Any) -> float | None:
-    discordance, effective = (
-        float(np.abs(delta_n).mean()) if len(delta_n) else 0.0,
-        float(len(delta_n)),
-    )
-    if 1 < groups < len(delta_n) and discordance:
-        spread = float(delta_n.var(ddof=1)) / len(delta_n)
-        if spread > 0:
-            effective /= max(1.0, standard_error(delta_n, group_n)[0] ** 2 / spread)
-    return detectable_accuracy(discordance, effective)
 
 
 def _mcnemar(a: Items, b: Items) -> dict[str, Any]:

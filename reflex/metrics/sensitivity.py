@@ -23,8 +23,8 @@ KINDS = ("opposite", "paraphrase")
 DEFINITIONS: dict[str, str] = {
     "opposite_gap": "opposite yes/no questions a, b over one state: mean |p_a - (1 - p_b)|, 0..1; "
     "labels: the same of the labels",
-    "question_ignored": "share of opposite pairs answered alike (both yes or both no): the answer "
-    "ignores the question; labels: the same of the labels",
+    "question_ignored": "share of opposite pairs answered alike (both yes, both no, or both exactly one half): "
+    "the answer ignores the question; labels: the same of the labels",
     "paraphrase_gap": "the same question in other words: mean total variation of the two answers",
     "paraphrase_flips": "share of paraphrased pairs whose top answer differs",
     "wording_disagreement": "wording ensembles: mean total variation of each wording (orders averaged) "
@@ -87,7 +87,7 @@ def _opposites(joined: pd.DataFrame) -> dict[str, Metric]:
     p_a, p_b = _yes(joined, "probabilities"), _yes(joined, "probabilities_b")
     t_a, t_b = _yes(joined, "target"), _yes(joined, "target_b")
     groups = _groups(joined)
-    alike, labels_alike = _same_side(p_a, p_b), _same_side(t_a, t_b)
+    alike, labels_alike = (answered_alike(*each).astype(float) for each in ((p_a, p_b), (t_a, t_b)))
     return {
         "opposite_gap": mean(
             np.abs(p_a - (1 - p_b)), groups, labels=float(np.abs(t_a - (1 - t_b)).mean())
@@ -96,8 +96,10 @@ def _opposites(joined: pd.DataFrame) -> dict[str, Metric]:
     }
 
 
-def _same_side(a: Floats, b: Floats) -> Floats:
-    return ((a - 0.5) * (b - 0.5) > 0).astype(np.float64)
+def answered_alike(a: Floats, b: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether two probabilities of yes lie on one side of a half, or both on it: who says one half to every
+    question ignores it too."""
+    return np.asarray(np.sign(a - 0.5) == np.sign(b - 0.5))
 
 
 def _paraphrases(joined: pd.DataFrame) -> dict[str, Metric]:

@@ -5,12 +5,12 @@ It scores nothing itself: `route` names the readout that does, and why; both are
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reflex.contract import Question, option_keys
 from reflex.errors import ConfigError
-from reflex.prompts.labels import LETTERS, code_candidates
 from reflex.readouts import base
 
 if TYPE_CHECKING:
@@ -21,8 +21,9 @@ NAME = "auto"
 
 @dataclass
 class Config:
-    """max_label_options: more options than this go to the head. labels, head: the two readouts; head null
-    is the one whose weights the run has (reflex/readouts/base.py, head_of)."""
+    """max_label_options: more options than this go to the head, and so do more than `labels` can list at
+    once with a label each. labels, head: the two readouts; head null is the one whose weights the run has
+    (reflex/readouts/base.py, head_of)."""
 
     max_label_options: int = 26
     labels: str = "label_tokens"
@@ -46,15 +47,20 @@ class Readout(base.Readout):
     def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
         super().__init__(config, backbone, style)
         self.parts = (config.labels, config.head)
-        candidates = LETTERS if config.max_label_options <= len(LETTERS) else code_candidates()
-        self.labels = len(backbone.tokens.single_tokens(candidates, self.prefix))
 
-    def route(self, question: Question) -> tuple[str, str]:
-        """(readout, why)."""
+    def route(self, question: Question, built: Mapping[str, base.Readout]) -> tuple[str, str]:
+        """(readout, why). `built`: the parts by name, of which `labels` says how many options it can label.
+
+        Raises ConfigError where that one has no labels.
+        """
         count = len(option_keys(question))
-        limit = min(self.config.max_label_options, self.labels)
-        if count <= limit:
+        limit, labels = self.config.max_label_options, built[self.config.labels].labels_at_once
+        if not labels:
+            raise ConfigError(
+                f"readout.auto.labels={self.config.labels}: lists no labelled options; use label_tokens"
+            )
+        if count <= min(limit, labels):
             return self.config.labels, f"{count} options, each with a single-token label"
-        if count > self.labels and self.labels < self.config.max_label_options:
-            return self.config.head, f"{count} options, {self.labels} single-token labels"
+        if labels < limit:
+            return self.config.head, f"{count} options, {labels} single-token labels"
         return self.config.head, f"{count} options, max_label_options is {limit}"

@@ -46,6 +46,8 @@ class Readout:
     """
 
     name = ""
+    labels_at_once = 0
+    """Options that one list can hold with a single-token label each; 0 for a readout without labels."""
 
     def __init__(self, config: Any, backbone: Backbone, style: Any) -> None:
         self.config = config

@@ -58,6 +58,7 @@ class Readout(base.Readout):
         if "codes" in (config.labels, config.overflow):
             self.codes = backbone.tokens.single_tokens(code_candidates(), self.prefix)
             self.ids |= {code: backbone.tokens.label_id(self.prefix + code) for code in self.codes}
+        self.labels_at_once = len(self.codes)  # more of them go to pages, or are refused
 
     def branches(
         self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]

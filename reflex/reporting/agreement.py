@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from reflex.reporting.comparisons import Judged
 from reflex.reporting.hand import harmless
 from reflex.reporting.tables import NOTHING, markdown_table, number
+from reflex.reporting.words import combined, sources
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found
 
@@ -39,10 +40,10 @@ def agreement_text(judged: Sequence[Judged]) -> str:
             rows += agreement_rows(name, base, cell)
         if rows:
             parts = parts or [ABOUT]
-            head = ["answers", "options", "n", "differ"]
+            head = ["answers", "options", "word", "n", "differ"]
             head += [f"{one.baseline} right", "other right", "both wrong"]
             heading = [f"### {harmless(one.setting)}"] if one.setting else []
-            parts += [*heading, markdown_table([harmless(each) for each in head], rows, left=2)]
+            parts += [*heading, markdown_table([harmless(each) for each in head], rows, left=3)]
     return "\n\n".join(parts)
 
 
@@ -60,11 +61,14 @@ def agreement_rows(name: str, base: Found, other: Found) -> list[list[str]]:
         if len(differ):
             a, b = (differ[side] == differ["gold"] for side in ("a", "b"))
             shares = [float(a.mean()), float(b.mean()), float((~a & ~b).mean())]
+        known = sources(base.record)
+        word = combined(known[name] for name in chosen["source"].unique() if name in known)
         band = "all" if low == 1 else f"{low}" if low == high else f"{low}–{high or ''}"
         rows.append(
             [
                 harmless(name),
                 band,
+                harmless(word or NOTHING),
                 str(len(chosen)),
                 number(len(differ) / len(chosen), 3),
                 *(NOTHING if share is None else number(share, 3) for share in shares),
@@ -74,7 +78,7 @@ def agreement_rows(name: str, base: Found, other: Found) -> list[list[str]]:
 
 
 def answer_pairs(base: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """`a`, `b`: the answered option keys of both; `gold`; `options`: how many there were."""
+    """`a`, `b`: the answered option keys of both; `gold`; `options`: how many there were; `source`."""
     import pandas as pd
 
     def answers(frame: pd.DataFrame) -> pd.DataFrame:
@@ -83,6 +87,7 @@ def answer_pairs(base: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
             {
                 "item_id": rows["item_id"],
                 "question_id": rows["question_id"],
+                "source": rows["source"],
                 "answer": [
                     keys[max(range(len(keys)), key=lambda i: p[i])]
                     for keys, p in zip(rows["keys"], rows["probabilities"], strict=True)

@@ -15,6 +15,7 @@ from reflex.metrics.frame import items
 from reflex.reporting.comparisons import Judged
 from reflex.reporting.hand import harmless
 from reflex.reporting.tables import CELL_METRICS, cell_label, differing_axes, number
+from reflex.reporting.words import cell_word, in_brackets
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found
 
@@ -46,11 +47,11 @@ def uniform(cell: Found) -> Uniform:
 
 def uniform_text(cells: Sequence[Found]) -> str:
     """One sentence per set of rows the cells answered."""
-    found = dict.fromkeys(map(uniform, cells))
+    found = dict.fromkeys((uniform(cell), cell_word(cell.record)) for cell in cells)
     return "\n".join(
         f"Every option equally likely: accuracy {number(one.accuracy)} expected, NLL {number(one.nll)}, "
-        f"Brier {number(one.brier)} on these rows (n {one.n})."
-        for one in found
+        f"Brier {number(one.brier)} on these rows{in_brackets(word)} (n {one.n})."
+        for one, word in found
     )
 
 
@@ -73,19 +74,33 @@ def cost_caution(cells: Sequence[Found]) -> str:
 def below_uniform(judged: Sequence[Judged]) -> Iterator[str]:
     """Per outcome whose metric is a loss: the compared cells that are not better than the uniform answer."""
     for one in judged:
-        metric = next((found.metric for found in one.comparisons.values()), None)
-        if metric not in ("nll", "brier"):
-            continue
-        worse = []
-        for name, cell in one.cells.items():
-            value = cell.record.metrics.get(metric, {}).get("value")
-            floor = getattr(uniform(cell), metric)
-            if value is not None and value >= floor:
-                worse.append(f"{name} ({number(value)}, uniform {number(floor)})")
-        if worse:
+        if worse := _not_above_uniform(one):
+            told = ", ".join(f"{name} ({said})" for name, said in worse.items())
             yield harmless(
-                f"Not better in {CELL_METRICS[metric]} than every option equally likely: {', '.join(worse)}."
+                f"Not better in {CELL_METRICS[_metric(one)]} than every option equally likely: {told}."
             )
+
+
+def nothing_known(one: Judged) -> bool:
+    """Whether the rule's metric is a loss and none of the compared cells is better than the uniform answer."""
+    return bool(one.cells) and len(_not_above_uniform(one)) == len(one.cells)
+
+
+def _metric(one: Judged) -> str:
+    return next((found.metric for found in one.comparisons.values()), "")
+
+
+def _not_above_uniform(one: Judged) -> dict[str, str]:
+    """Cell → its figure and the uniform answer's."""
+    metric, worse = _metric(one), {}
+    if metric not in ("nll", "brier"):
+        return {}
+    for name, cell in one.cells.items():
+        value = cell.record.metrics.get(metric, {}).get("value")
+        floor = getattr(uniform(cell), metric)
+        if value is not None and value >= floor:
+            worse[name] = f"{number(value)}, uniform {number(floor)}"
+    return worse
 
 
 def at_the_limit(cells: Sequence[Found]) -> str:

@@ -1,4 +1,4 @@
-"""What an experiment's own files say of it: title, question and hypothesis, and the suite it reads."""
+"""What an experiment's own files say of it: title, question and hypothesis, its suite and its backbone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -41,25 +42,31 @@ def read_experiment(folder: Path, name: str) -> Experiment:
     )
 
 
-def own_suite(name: str) -> str | None:
-    """The suite that an experiment reads where the command names none: its YAML's, else the default."""
-    conf = conf_dir()
-    return _chosen(conf / "experiment" / f"{name}.yaml") or _chosen(conf / "config.yaml")
+def own_choice(name: str, group: str) -> str | None:
+    """What an experiment takes of a config group where the command names nothing: its YAML's, else the
+    default; None where it sweeps over the group."""
+    path = conf_dir() / "experiment" / f"{name}.yaml"
+    if group in _read(path, "hydra.sweeper.params"):
+        return None
+    return _chosen(path, group) or _chosen(conf_dir() / "config.yaml", group)
+
+
+def _chosen(path: Path, group: str) -> str | None:
+    """The group's choice in a YAML's defaults list or, before it, in the file that it starts from."""
+    found = None
+    for entry in _read(path, "defaults"):
+        if isinstance(entry, str):
+            found = _chosen(path.with_name(f"{entry}.yaml"), group) or found
+        else:
+            groups = {str(key).rpartition("/")[2]: value for key, value in entry.items()}
+            found = groups.get(group, found)
+    return found
 
 
 @functools.cache
-def _chosen(path: Path) -> str | None:
-    """The `benchmark` of a YAML's defaults list or, before it, of the file that it starts from."""
-    if not path.is_file():
-        return None
-    found = None
-    for entry in OmegaConf.select(OmegaConf.load(path), "defaults") or ():
-        if isinstance(entry, str):
-            found = _chosen(path.with_name(f"{entry}.yaml")) or found
-        else:
-            groups = {str(key).rpartition("/")[2]: value for key, value in entry.items()}
-            found = groups.get("benchmark", found)
-    return found
+def _read(path: Path, key: str) -> Any:
+    """What a YAML has under a dotted key; empty without the file or the key."""
+    return (OmegaConf.select(OmegaConf.load(path), key) or ()) if path.is_file() else ()
 
 
 def _passage(text: str, word: str) -> str:

@@ -11,7 +11,13 @@ from typing import Any
 from reflex.reporting.agreement import agreement_text
 from reflex.reporting.calibrations import calibration_text, sensitivity_table
 from reflex.reporting.comparisons import Judged, judge_sweep
-from reflex.reporting.context import at_the_limit, below_uniform, cost_caution, uniform_text
+from reflex.reporting.context import (
+    at_the_limit,
+    below_uniform,
+    cost_caution,
+    nothing_known,
+    uniform_text,
+)
 from reflex.reporting.experiments import Experiment
 from reflex.reporting.hand import SIGNATURE, Section, harmless, read_blocks, weave
 from reflex.reporting.index import index_path, write_index
@@ -129,7 +135,9 @@ def _top(sweep: Sweep, experiment: Experiment, page: Path) -> str:
         lines.append(f"**Hypothesis.** {experiment.hypothesis}")
     if experiment.page is not None:
         link = os.path.relpath(experiment.page, page.resolve().parent).replace(os.sep, "/")
-        lines.append(f"Reasoning and decision rule, written before the run: [{link}]({link}).")
+        lines.append(
+            f"Reasoning, the decision rule as written before the run, and what came out: [{link}]({link})."
+        )
     if not sweep.full:
         lines.append(f"**Not a result.** {_why_partial(sweep)}")
     done = f"{len(sweep.finished)} finished"
@@ -152,7 +160,7 @@ def _why_partial(sweep: Sweep) -> str:
     if any(record.debug for record in records):
         return "A debug run: it shows that the machinery works and nothing about the hypothesis."
     if any(record.limited for record in records):
-        return "A limited run: only part of the data, or of the experiment's cells."
+        return "A limited run: part of the data or of the experiment's cells, or other settings than its own."
     return "A run of its own, outside an experiment."
 
 
@@ -160,7 +168,7 @@ def _verdict(sweep: Sweep, judged: Sequence[Judged]) -> str:
     block = verdict_block(sweep)
     stopped = at_the_limit(sweep.finished)
     if block is None:
-        none = "The records hold no decision rule, so the numbers below stand without a verdict."
+        none = "No paired decision rule is recorded, so the numbers below stand without a verdict by this page."
         return "\n\n".join(filter(None, [none, stopped]))
     parts = [_outcome(one) for one in judged]
     parts += [*below_uniform(judged), *filter(None, [stopped])]
@@ -264,6 +272,10 @@ def _keep_records(
         if cell.path.resolve() == target.resolve():
             continue
         names = [PREDICTIONS] if cell.record.predictions is not None else []
+        # A server's answers, with the latency and the errors of every request: the record names the file.
+        answers = cell.record.cost.get("requests", {}).get("file")
+        if answers and (cell.path / answers).is_file():
+            names.append(answers)
         write_atomic_all(
             {target / name: (cell.path / name).read_bytes() for name in [*names, RECORD]}
         )
@@ -289,5 +301,6 @@ def _summary(judged: Sequence[Judged]) -> str:
     for one in judged:
         details = "; ".join(f"{name}: {found['verdict']}" for name, found in one.details.items())
         setting = f"{one.setting}: " if one.setting else ""
-        parts.append(f"{setting}{one.verdict}" + (f" ({details})" if details else ""))
-    return " · ".join(parts) or "no decision rule"
+        none = "; no compared cell beats equally likely options" if nothing_known(one) else ""
+        parts.append(f"{setting}{one.verdict}" + (f" ({details})" if details else "") + none)
+    return " · ".join(parts) or "no paired rule: the marks in its reasoning"

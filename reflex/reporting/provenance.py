@@ -58,7 +58,8 @@ def definitions(sweep: Sweep, shown: Iterable[str]) -> str:
         known = {**cell.record.metric_definitions, **known}
     lines = [f"- `{name}`: {harmless(known[name])}" for name in shown if name in known]
     lines.append(
-        "- smallest detectable: the difference that a comparison of this size finds in 80 of 100 repeats."
+        "- smallest detectable: the true difference that a comparison like this one finds in 80 of 100 repeats, "
+        "2.8 standard errors (over groups, as the interval)."
     )
     lines.append(f"- The reliability diagram has {BINS} equal bins of the top probability.")
     lines.append(

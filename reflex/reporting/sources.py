@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reflex.benchmarks.s1.board import macro
+from reflex.benchmarks.s1.definitions import FAST, SUBSETS
 from reflex.reporting.hand import harmless
 from reflex.reporting.tables import (
     CELL_METRICS,
@@ -18,8 +19,11 @@ from reflex.reporting.tables import (
     markdown_table,
     number,
 )
-from reflex.reporting.words import ABSENT, sources, word_of
+from reflex.reporting.words import ABSENT, cell_word, in_brackets, sources, word_of
 from reflex.tracking.record import Found, RunRecord
+
+SUITES = (set(SUBSETS), set(FAST))
+"""The subsets whose mean is a macro of S1Bench."""
 
 
 def sources_table(cells: Sequence[Found]) -> str:
@@ -89,17 +93,15 @@ def mean_ece_text(cells: Sequence[Found]) -> str:
         mean = sum(entry["value"] for entry in found) / len(found)
         calibrated = sum(entry.get("reference_mean") or 0.0 for entry in found) / len(found)
         lines.append(
-            f"- {harmless(cell_label(record, axes))}: mean ECE-10 over {len(found)} sources {number(mean)} "
-            f"(calibrated: {number(calibrated)})"
+            f"- {harmless(cell_label(record, axes))}: mean ECE-10 over {len(found)} sources"
+            f"{in_brackets(cell_word(record))} {number(mean)} (calibrated: {number(calibrated)})"
         )
     return "\n".join(lines)
 
 
 def macro_text(cells: Sequence[Found]) -> str:
-    """The suite's macro accuracy with its weakest word, per cell; or why there is none.
-
-    Empty where no suite has one.
-    """
+    """The suite's macro accuracy with its weakest word, per cell, or why there is none; over a choice of subsets
+    that is no suite, their mean, which is not called a macro. Empty where no suite has one."""
     records = [cell.record for cell in cells if "macro" in (cell.record.data.get("facts") or {})]
     axes = differing_axes([cell.record for cell in cells])
     rows: list[list[str]] = []
@@ -135,12 +137,13 @@ def macro_text(cells: Sequence[Found]) -> str:
                 str(sum(entry["n"] for entry in entries)),
             ]
         )
-    parts = (
-        [markdown_table(["cell", "weakest word", "macro accuracy", "subsets", "n"], rows, left=2)]
-        if rows
-        else []
-    )
-    parts += [f"No macro is given: {harmless(why)}." for why in lacking]
+    suite = all(set(record.data["facts"]["macro"]["subsets"]) in SUITES for record in records)
+    parts = [f"No macro is given: {harmless(why)}." for why in lacking]
+    if rows and not suite:
+        parts.append("No macro is given: these subsets are a choice of ours. Their mean:")
+    if rows:
+        name = "macro accuracy" if suite else "mean accuracy"
+        parts.append(markdown_table(["cell", "weakest word", name, "subsets", "n"], rows, left=2))
     return "\n\n".join(parts)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reflex.errors import RecordError
-from reflex.reporting.experiments import Experiment, own_suite, read_experiment
+from reflex.reporting.experiments import Experiment, own_choice, read_experiment
 from reflex.tracking.record import Found, RunRecord, find_records
 
 MANIFEST = "sweep.json"
@@ -36,9 +36,10 @@ class Places:
         return self.results / "records" / name
 
     def experiment(self, sweep: Sweep) -> Experiment:
-        """What the sweep's experiment asks; its title names the suite where that is not its own."""
+        """What the sweep's experiment asks; its title names suite and backbone where they are not its own."""
         found = read_experiment(self.experiments, sweep.experiment or sweep.group)
-        return replace(found, title=f"{found.title} on {sweep.suite}") if sweep.suite else found
+        others = (("on", sweep.suite), ("with", sweep.backbone))
+        return replace(found, title=found.title + "".join(f" {a} {b}" for a, b in others if b))
 
     def page(self, sweep: Sweep) -> Path:
         """`results/<name>.md` for a sweep of full scope, else under `runs/pages/`."""
@@ -61,16 +62,25 @@ class Sweep:
     @property
     def suite(self) -> str | None:
         """The suite it reads (several with `+`) where that is not its experiment's own."""
-        read = dict.fromkeys(cell.record.axes.get("benchmark") for cell in self.cells)
-        name = "+".join(sorted(suite for suite in read if suite))
-        return name if self.experiment and name not in ("", own_suite(self.experiment)) else None
+        return self._other("benchmark", self.cells)
+
+    @property
+    def backbone(self) -> str | None:
+        """As `suite`, the backbone. A server's is its own, whatever the command says."""
+        here = [cell for cell in self.cells if cell.record.axes.get("model") != "remote"]
+        return self._other("backbone", here)
+
+    def _other(self, group: str, cells: Iterable[Found]) -> str | None:
+        own = own_choice(self.experiment, group) if self.experiment else None
+        name = "+".join(sorted({cell.record.axes.get(group) or "" for cell in cells} - {""}))
+        return name if own is not None and name not in ("", own) else None
 
     @property
     def name(self) -> str:
-        """File name of its page: one a suite, so that no verdict replaces that on another suite."""
+        """File name of its page: one a suite and backbone, so that no verdict replaces that on others."""
         if self.experiment is None:
             return self.group
-        return f"{self.experiment}-{self.suite}" if self.suite else self.experiment
+        return "-".join(filter(None, (self.experiment, self.suite, self.backbone)))
 
     @property
     def finished(self) -> list[Found]:
@@ -87,8 +97,8 @@ class Sweep:
 
 
 def find_sweeps(places: Places, experiment: str) -> tuple[list[Sweep], list[str]]:
-    """The newest sweep of each scope (partial first, full last) and suite (the experiment's own first),
-    and one line per unusable record.
+    """The newest sweep of each scope (partial first, full last), suite and backbone (the experiment's own
+    first), and one line per unusable record.
     """
     kept = places.records(experiment)
     folders = [kept, *sorted(kept.parent.glob(f"{experiment}-*")), places.runs]

@@ -17,6 +17,7 @@ __all__ = [
     "cell_word",
     "combined",
     "data_line",
+    "in_brackets",
     "sources",
     "sweep_word",
     "word_of",
@@ -32,6 +33,11 @@ def sources(record: RunRecord) -> Mapping[str, Mapping[str, Any]]:
 def cell_word(record: RunRecord) -> str | None:
     """The word of the cell's pooled figures; None where the suite has no words."""
     return combined(sources(record).values())
+
+
+def in_brackets(word: str | None) -> str:
+    """` (WORD)` behind a figure, or nothing."""
+    return f" ({word})" if word else ""
 
 
 def words_by(cell: Found, column: str) -> dict[str, str]:
@@ -56,4 +62,4 @@ def data_line(sweep: Sweep) -> str:
 def sweep_word(sweep: Sweep) -> str:
     """` (WORD rows)` for headings and captions over the whole sweep, or nothing."""
     found = dict.fromkeys(filter(None, (cell_word(cell.record) for cell in sweep.finished)))
-    return f" ({'; '.join(found)})" if found else ""
+    return in_brackets("; ".join(found))

@@ -13,8 +13,8 @@ def to_request(raw: Any, config: ServeConfig, backbone: str) -> Request:
     """Validate against contract and limits. Raises RequestError with the path of the first fault."""
     if not isinstance(raw, dict):
         raise RequestError("body: a JSON object is needed", ("body",))
-    _refuse_images(raw, backbone)
     questions = raw.get("questions")
+    _refuse_boxes(questions, backbone)
     if isinstance(questions, dict) and len(questions) > config.max_questions:
         raise RequestError(
             f"body.questions: {len(questions)} questions; this server takes {config.max_questions} "
@@ -49,15 +49,8 @@ def check_limits(request: Request, config: ServeConfig) -> None:
             )
 
 
-def _refuse_images(raw: dict[str, Any], backbone: str) -> None:
-    """Images and `box` questions need a backbone that sees; they are never answered blind."""
-    assets = raw.get("assets")
-    if assets is not None:
-        blind = (
-            f"{backbone} reads text only and cannot see images" if assets else "must not be empty"
-        )
-        raise RequestError(f"body.assets: {blind}; leave `assets` out", ("body", "assets"))
-    questions = raw.get("questions")
+def _refuse_boxes(questions: Any, backbone: str) -> None:
+    """`box` questions are of the contract, but need a backbone that sees."""
     if not isinstance(questions, dict):
         return
     for question_id, question in questions.items():

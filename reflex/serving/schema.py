@@ -126,7 +126,6 @@ def _sharpen(schemas: dict[str, Any], config: ServeConfig) -> None:
     for name in ("Noul", "Choice", "Score"):  # the tag has a default in Python, not on the wire
         schemas[name].setdefault("required", []).append("type")
     properties = schemas["Request"]["properties"]
-    properties["assets"] = {"type": "null", "description": "Images: this backbone reads text only."}
     properties["questions"]["maxProperties"] = config.max_questions
     schemas["Choice"]["properties"]["criteria"]["maxProperties"] = config.max_options
 

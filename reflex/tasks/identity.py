@@ -1,10 +1,15 @@
-"""Which cell this is: everything that can change a number goes into its hash, nothing else does."""
+"""Which cell this is: everything that can change a number goes into its hash, nothing else does.
+
+But for the last bits: the machine, and how many threads torch takes where `device.threads` leaves that to it,
+move no more than those. They are recorded (`hardware`) and not hashed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -48,6 +53,9 @@ READ = {"train_evaluate": ("mixture", "train")}
 
 SWEEP = "REFLEX_SWEEP"
 """Environment variable with the sweep a cell belongs to, for cells run by other processes."""
+
+NAMED = ("experiment", "profile", "benchmark", "backbone")
+"""Groups by which pages are told apart (reflex/reporting/sweep.py): other choices make another page."""
 
 AXES = ("backbone", "device", "prompt", "readout", "orders", "calibration", "benchmark", "profile")
 
@@ -156,7 +164,13 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
         axes=axes,
         config=config,
         seed=config["seed"],
-        limited=limit is not None or (experiment is not None and _narrower(hydra, sweep)),
+        limited=limit is not None or (
+            experiment is not None
+            and not is_whole(
+                OmegaConf.select(hydra, "sweeper.params") or {},
+                sweep.overrides if sweep else hydra.overrides.task,
+            )
+        ),
         debug=bool(config["smoke"]) or (config["backbone"] or {}).get("source") == "random",
         command=(sweep.command if sweep else "") or command_line(),
     )
@@ -187,11 +201,17 @@ def _apart(override: str) -> bool:
     return group in NOT_HASHED
 
 
-def _narrower(hydra: Any, sweep: Sweep | None) -> bool:
-    """Whether this is less than the experiment's own sweep: one of its cells, or other values."""
-    params = OmegaConf.select(hydra, "sweeper.params") or {}
-    done = sweep.overrides if sweep else ()
-    return any(f"{key}={value}" not in done for key, value in params.items())
+def is_whole(params: Mapping[Any, Any], overrides: Iterable[str]) -> bool:
+    """Whether a command's overrides are the sweep of an experiment (`params`), all of it and with nothing
+    else replaced that a cell depends on, on any suite and backbone."""
+    own, done = {f"{key}={value}" for key, value in params.items()}, set(overrides)
+    return own <= done and all(_apart(o) or _chooses(o) for o in done - own)
+
+
+def _chooses(override: str) -> bool:
+    """Whether it says which suite, backbone or profile, or where a file of rows or a server is."""
+    group, _, key = key_of(override).partition(".")
+    return (not key and group in NAMED) or (group in ("benchmark", "model") and key in PINNED[group])
 
 
 def _choice(choices: Any, axis: str, config: dict[Any, Any]) -> Any:

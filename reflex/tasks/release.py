@@ -119,7 +119,7 @@ def guard_report(record: RunRecord) -> dict[str, Any]:
 
     Raises ContaminationError naming a row that shares text with one of them.
     """
-    from reflex.data.guard import held_against, overlapping_ids
+    from reflex.data.guard import held_against, overlapping_ids, row_texts
     from reflex.data.rows import read_jsonl
     from reflex.tasks.lineage import ROWS
 
@@ -127,13 +127,13 @@ def guard_report(record: RunRecord) -> dict[str, Any]:
     adapter = record.config["backbone"].get("adapter")
     rows = Path(adapter).parent / ROWS if adapter else None
     if rows is not None and rows.is_file():
-        states = {row.id: row.state for row in read_jsonl(rows)}
-        if shared := overlapping_ids(states):
+        prepared = {row.id: row_texts(row) for row in read_jsonl(rows)}
+        if shared := overlapping_ids(prepared):
             raise ContaminationError(
                 f"{rows}: row {min(shared)} and {len(shared) - 1} more share text with a benchmark row; train "
                 "again without them"
             )
-        found["trained_rows_checked"] = len(states)
+        found["trained_rows_checked"] = len(prepared)
     return found
 
 

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from reflex.data.contamination import SUBSETS, blocked_subsets
+from reflex.reporting.tables import entry_text
+
 ALLOWS = {
     "any": "any use",
     "non-commercial": "non-commercial or research use only",
@@ -59,7 +62,11 @@ def _lines(
     yield ""
     yield f"## Measured on {manifest['suite']['suite']}: {manifest['metrics']['nll']['n']} decisions"
     yield ""
-    yield "95 % intervals in brackets. No row that the temperatures were fitted on is among them."
+    yield (
+        "95 % intervals in brackets; behind an ECE, what a perfectly calibrated model with the same confidences would "
+        "show on as many rows (cal.: mean, and 95th percentile). No row that the temperatures were fitted on is among "
+        "them."
+    )
     yield ""
     groups = {
         "all": manifest["metrics"],
@@ -69,7 +76,7 @@ def _lines(
     yield "| rows | " + " | ".join(names) + " |"
     yield "|---|" + "---|" * len(names)
     for group, metrics in groups.items():
-        yield f"| {group} | " + " | ".join(_shown(metrics.get(name)) for name in names) + " |"
+        yield f"| {group} | " + " | ".join(entry_text(metrics.get(name)) for name in names) + " |"
     yield ""
     if calibration is not None:
         yield from _calibration(calibration)
@@ -142,7 +149,22 @@ def _guard(report: Mapping[str, Any]) -> str:
         if checked
         else ""
     )
-    return f"Benchmark rows that were compared with (file, rows): {known}.{again}"
+    return f"Benchmark rows that were compared with (file, rows): {known}. {_reach(files)}{again}"
+
+
+def _reach(files: Mapping[str, int]) -> str:
+    """How far a comparison with these files goes."""
+    mmlu = sum(rows for name, rows in files.items() if name.startswith("mmlu/"))
+    stems = [Path(name).name.partition(".") for name in files if name.startswith("s1bench/")]
+    samples = [stem for stem, _, ending in stems if ending.startswith("sample.")]
+    here = {subset for stem, _, _ in stems for subset in blocked_subsets(stem)}
+    absent = [subset for subset in SUBSETS if subset not in here]
+    found = f"{mmlu} items of MMLU's test split"
+    found += f", and samples of {', '.join(samples)}" if samples else ""
+    told = f"A benchmark's rows that are not in these files were not compared with: there were {found}."
+    return told + (
+        f" {', '.join(absent)} had none and were refused by name alone." if absent else ""
+    )
 
 
 def licence_statement(sources: Mapping[str, Mapping[str, Any]]) -> str:
@@ -166,12 +188,3 @@ def licence_statement(sources: Mapping[str, Mapping[str, Any]]) -> str:
         f"**The weights were trained {' and '.join(found)}.** The licence of the code does not change that: "
         "do not use these weights commercially without clearing it with the owners of that data."
     )
-
-
-def _shown(entry: Any) -> str:
-    if not entry or entry.get("value") is None:
-        return "–"
-    text = f"{entry['value']:.3f}"
-    if entry.get("low") is not None:
-        text += f" [{entry['low']:.3f}, {entry['high']:.3f}]"
-    return text

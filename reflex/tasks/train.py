@@ -1,7 +1,7 @@
 """`task=train`: a mixture through the one forward, to an adapter and heads in the run's folder.
 
     python -m reflex.run task=train mixture=embedded readout=pointer
-    python -m reflex.run experiment=embedded_release
+    python -m reflex.run experiment=embedded_release task=train
 
 The same command continues a run that was stopped, wherever it was stopped. With `backbone.adapter` (and
 `readout.NAME.weights`) of a finished training, LoRA goes on from there instead of from nothing.

@@ -28,8 +28,6 @@ PACKAGES = (
     "scipy",
     "pandas",
     "pyarrow",
-    "scikit-learn",
-    "torchmetrics",
     "statsmodels",
 )
 
@@ -61,12 +59,13 @@ def git_state(root: Path | None = None) -> dict[str, Any]:
 
 
 def hardware() -> dict[str, Any]:
-    """CPU, cores this process may use, memory in GiB, GPUs (where torch is already loaded), system,
-    Python.
+    """CPU, cores this process may use, torch's threads and the GPUs (where torch is already loaded), memory
+    in GiB, system, Python.
     """
     return {
         "cpu": _cpu_name(),
         "cores": _usable_cores(),
+        "threads": _threads(),
         "memory_gib": _memory_gib(),
         "gpus": _gpus(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -137,6 +136,12 @@ def _usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _threads() -> int | None:
+    # Sums of several threads differ in the last bits. Without torch nothing was summed here.
+    torch = sys.modules.get("torch")
+    return None if torch is None else int(torch.get_num_threads())
 
 
 def _memory_gib() -> float | None:

@@ -46,7 +46,7 @@ class Ask:
     label: the gold label, or a distribution over labels. noul labels are "true" and "false"; `negated`
     wordings ask for the opposite (then sets are shown with the descriptions swapped). large: a taxonomy.
     abstains: over a state it was not made for it has no answer; False where any text answers it ("is it
-    rude?"), so that it never becomes an abstention row.
+    rude?", "what does the writer feel?"), so that it never becomes an abstention row.
     """
 
     kind: str

@@ -29,7 +29,7 @@ WORDINGS = (
 
 def item(raw: Mapping[str, Any]) -> Item:
     text = raw["text"]
-    asks = {"emotion": Ask("choice", WORDINGS, raw["label"], SETS)}
+    asks = {"emotion": Ask("choice", WORDINGS, raw["label"], SETS, abstains=False)}
     return Item(str(raw["id"]), (text, {"text": text}, {"message": text}), asks)
 
 

@@ -21,7 +21,7 @@ def item(raw: Mapping[str, Any]) -> Item | None:
     if len(labels) != 1:  # the hub has comments of several emotions
         return None
     text = raw["text"]
-    asks = {"emotion": Ask("choice", WORDINGS, labels[0], SETS)}
+    asks = {"emotion": Ask("choice", WORDINGS, labels[0], SETS, abstains=False)}
     return Item(str(raw["id"]), (text, {"comment": text}), asks)
 
 

@@ -32,10 +32,11 @@ GOOD = ("positive", "pos", "2")
 
 
 def item(raw: Mapping[str, Any]) -> Item:
-    positive = raw["label"] in GOOD
+    good = raw["label"] in GOOD
+    true, sentiment = ("true", "positive") if good else ("false", "negative")
     asks = {
-        "positive": Ask("noul", WORDINGS, "true" if positive else "false", negated=NEGATED),
-        "sentiment": Ask("choice", CHOICES, "positive" if positive else "negative", SETS),
+        "positive": Ask("noul", WORDINGS, true, negated=NEGATED, abstains=False),
+        "sentiment": Ask("choice", CHOICES, sentiment, SETS, abstains=False),
     }
     return Item(str(raw["id"]), (raw["text"], {"review": raw["text"]}), asks)
 

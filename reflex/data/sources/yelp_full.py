@@ -19,7 +19,7 @@ WORDINGS = ("How many stars does the review give?", "How satisfied is the custom
 
 def item(raw: Mapping[str, Any]) -> Item:
     stars, _, _ = raw["label"].partition(" ")  # "1 star", "2 star", "3 stars", …
-    ask = Ask("score", WORDINGS, str(int(stars) - 1), (STARS,))
+    ask = Ask("score", WORDINGS, str(int(stars) - 1), (STARS,), abstains=False)
     return Item(str(raw["id"]), (raw["text"],), {"stars": ask})
 
 
