@@ -228,7 +228,11 @@ def test_another_backbone_has_its_own_page(places: Places):
     before = own.read_bytes()
     for group, axes, name in (
         ("averaging-2", {"backbone": "tiny_qwen3"}, "averaging-tiny_qwen3"),
-        ("averaging-3", {"backbone": "tiny_qwen3", "benchmark": "mmlu"}, "averaging-mmlu-tiny_qwen3"),
+        (
+            "averaging-3",
+            {"backbone": "tiny_qwen3", "benchmark": "mmlu"},
+            "averaging-mmlu-tiny_qwen3",
+        ),
     ):
         for orders in ("one", "two"):
             late = {"finished": "2026-03-01T00:00:00Z", "hash": f"{orders}{group}" * 4}
@@ -248,7 +252,8 @@ def test_another_backbone_has_its_own_page(places: Places):
     [
         ("weight_classes", {"backbone": "tiny_qwen3"}, "weight_classes"),  # it sweeps over them
         ("order_averaging", {"backbone": None}, "order_averaging"),
-        ("order_averaging", {"backbone": "x", "model": "remote"}, "order_averaging"),  # the server's
+        # A server's is its own.
+        ("order_averaging", {"backbone": "x", "model": "remote"}, "order_averaging"),
     ],
 )
 def test_a_backbone_that_does_not_name_the_page(
@@ -263,7 +268,7 @@ def test_a_backbone_that_does_not_name_the_page(
     [
         ("order_averaging", "benchmark", "human_ratings"),  # says nothing: the default
         ("mmlu_calibration", "benchmark", "mmlu"),
-        ("embedded_release_facts", "benchmark", "held_out"),  # from the experiment that it starts from
+        ("embedded_release_facts", "benchmark", "held_out"),  # as what it starts from
         ("not_there", "benchmark", "human_ratings"),
         ("order_averaging", "backbone", "smollm2_135m"),
         ("weight_classes", "backbone", None),

@@ -214,7 +214,11 @@ def test_less_than_the_experiments_own_sweep_is_marked_partial(
     cli.run(*full, "hydra.mode=RUN")
     cli.run(*full, "orders=one")
     assert [who.limited for who in found] == [True, True]
-    for given, limited in (("force=true", False), ("readout.noul=rating", True), ("seed=0,1", True)):
+    for given, limited in (
+        ("force=true", False),
+        ("readout.noul=rating", True),
+        ("seed=0,1", True),
+    ):
         found.clear()
         cli.run(*full, given)
         assert [who.limited for who in found] == [limited] * (4 if "," in given else 2), given

@@ -51,7 +51,10 @@ class Export:
 
 def _override(pairs: Iterable[Mapping[str, str]]) -> str:
     """`benchmark.question_pairs=…` as Hydra reads it: only values may be quoted."""
-    given = (",".join(f"{key}:{json.dumps(name, ensure_ascii=False)}" for key, name in pair.items()) for pair in pairs)
+    given = (
+        ",".join(f"{key}:{json.dumps(name, ensure_ascii=False)}" for key, name in pair.items())
+        for pair in pairs
+    )
     return f"benchmark.question_pairs=[{','.join(f'{{{pair}}}' for pair in given)}]"
 
 

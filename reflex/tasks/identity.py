@@ -143,7 +143,7 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
     `facts` are the resolved things a config does not say: weight, data and item hashes, dtype.
     """
     config: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=False)
-    hydra = HydraConfig.get()
+    hydra: Any = HydraConfig.get()
     choices = hydra.runtime.choices
     experiment = choices.get("experiment")
     packages = package_versions(("torch", "transformers", "tokenizers"))
@@ -155,6 +155,8 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
     axes = {axis: _choice(choices, axis, config) for axis in (*AXES, *READ.get(task, ()))}
     axes |= {key_of(o): o.partition("=")[2] for o in overrides if key_of(o) != "experiment"}
     limit = config["benchmark"].get("limit")
+    params = OmegaConf.select(hydra, "sweeper.params") or {}
+    done = sweep.overrides if sweep else hydra.overrides.task
     return RunIdentity(
         hash=cell,
         experiment=experiment,
@@ -164,13 +166,7 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
         axes=axes,
         config=config,
         seed=config["seed"],
-        limited=limit is not None or (
-            experiment is not None
-            and not is_whole(
-                OmegaConf.select(hydra, "sweeper.params") or {},
-                sweep.overrides if sweep else hydra.overrides.task,
-            )
-        ),
+        limited=limit is not None or (experiment is not None and not is_whole(params, done)),
         debug=bool(config["smoke"]) or (config["backbone"] or {}).get("source") == "random",
         command=(sweep.command if sweep else "") or command_line(),
     )
@@ -211,7 +207,9 @@ def is_whole(params: Mapping[Any, Any], overrides: Iterable[str]) -> bool:
 def _chooses(override: str) -> bool:
     """Whether it says which suite, backbone or profile, or where a file of rows or a server is."""
     group, _, key = key_of(override).partition(".")
-    return (not key and group in NAMED) or (group in ("benchmark", "model") and key in PINNED[group])
+    return (not key and group in NAMED) or (
+        group in ("benchmark", "model") and key in PINNED[group]
+    )
 
 
 def _choice(choices: Any, axis: str, config: dict[Any, Any]) -> Any:
