@@ -604,3 +604,19 @@ def test_a_question_cache_keyed_by_sorted_options_is_caught(tmp_path: Path, monk
     with pytest.raises(DataError, match="row 2: comes back"):
         mixture_files.write_checked(tmp_path / "bad.jsonl", rows)
     assert not (tmp_path / "bad.jsonl").exists()
+
+
+def test_rows_of_one_passage_are_one_cluster_and_rows_of_one_state_too() -> None:
+    asks = {"q": Ask("noul", ("Is it so?",), "true")}
+    items = [
+        Item("a/1", ("Claim one. The passage.",), asks, group="The passage."),
+        Item("b/1", ("Claim two. The passage.",), asks, group="The passage."),
+        Item("a/2", ("Alone.",), asks),
+        Item("a/3", ("Alone.",), asks),
+    ]
+    rows = [canonical_row(item, "a", "fact", "report") for item in items]
+    one, other, alone, again = (row.group for row in rows)
+    assert one == other
+    assert alone == again != one
+    trained = training_row(items[1], "b/1#0", "b", "fact", AugmentConfig())
+    assert trained.group == one

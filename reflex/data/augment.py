@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from reflex.contract import Choice, Noul, Question, Score, option_keys
 from reflex.contract.questions import NoulCriteria
-from reflex.data.rows import Labels, Row
+from reflex.data.rows import Labels, Row, group_of
 from reflex.data.sources.base import Ask, Item, OptionSet
 from reflex.errors import ConfigError
 
@@ -113,7 +113,9 @@ def can_abstain(ask: Ask) -> bool:
 
 
 def _group(item: Item) -> str:
-    return item.id
+    """What the bootstrap resamples: rows of one passage or article, in all sources that have it; else rows of one
+    state (the row's own default)."""
+    return group_of(item.group) if item.group else ""
 
 
 def _drawn(
