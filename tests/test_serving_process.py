@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from reflex.serving.config import ServeConfig
+from reflex.serving.disk_cache import SUFFIX
 from reflex.serving.engine import Engine
 from tests.serving import (
     NOUL,
@@ -247,7 +248,9 @@ def test_kill_9_and_restart_under_load(tmp_path: Path) -> None:
 
             pending = [clients.submit(ask, i % 24) for i in range(72)]
             if attempt < 2:
-                time.sleep(0.5)
+                until = time.monotonic() + 60  # how long a first state takes is the machine's affair
+                while not any(tmp_path.rglob(f"*{SUFFIX}")) and time.monotonic() < until:
+                    time.sleep(0.05)
                 server.kill()
             for i, future in enumerate(pending):
                 reply = future.result()
