@@ -248,7 +248,9 @@ def test_kill_9_and_restart_under_load(tmp_path: Path) -> None:
 
             pending = [clients.submit(ask, i % 24) for i in range(72)]
             if attempt < 2:
-                until = time.monotonic() + 60  # how long a first state takes is the machine's affair
+                until = (
+                    time.monotonic() + 60
+                )  # how long a first state takes is the machine's affair
                 while not any(tmp_path.rglob(f"*{SUFFIX}")) and time.monotonic() < until:
                     time.sleep(0.05)
                 server.kill()
