@@ -208,13 +208,8 @@ def test_tokens_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (forward.cache.hits, forward.cache.misses) == (1, 1)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("strategy", ["flat", "batched"])
-def test_the_prompts_own_words_are_read_once(
-    monkeypatch: pytest.MonkeyPatch, family: str, strategy: str
-) -> None:
-    """All calls together read the head once, over several runs and states."""
-    backbone = tiny(family)
+def tokens_of_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by the padded tokens of every model call."""
     read: list[int] = []
     real = calls._call
 
@@ -223,6 +218,17 @@ def test_the_prompts_own_words_are_read_once(
         return real(b, **kwargs)
 
     monkeypatch.setattr(calls, "_call", counting)
+    return read
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("strategy", ["flat", "batched"])
+def test_the_prompts_own_words_are_read_once(
+    monkeypatch: pytest.MonkeyPatch, family: str, strategy: str
+) -> None:
+    """All calls together read the head once, over several runs and states."""
+    backbone = tiny(family)
+    read = tokens_of_calls(monkeypatch)
     forward = Forward(backbone, ForwardConfig(strategy=strategy))
     trees = [random_tree(random.Random(i), 9, 1, 0, HEAD) for i in range(2)]
     with torch.inference_mode():
@@ -290,14 +296,7 @@ def test_a_prefix_above_the_budget_is_read_in_slices(
     trees = [random_tree(random.Random(9), 3 * budget, 1, 0, head)]
     trees += [random_tree(random.Random(i), 5, 1, 0, head) for i in range(2)]
     wanted = [plain(backbone, tree) for tree in trees]
-    read: list[int] = []
-    real = calls._call
-
-    def counting(b: Backbone, **kwargs: torch.Tensor) -> torch.Tensor:
-        read.append(kwargs["input_ids"].numel())
-        return real(b, **kwargs)
-
-    monkeypatch.setattr(calls, "_call", counting)
+    read = tokens_of_calls(monkeypatch)
     forward = Forward(backbone, ForwardConfig(max_tokens=budget))
     with torch.inference_mode():
         cold, warm = forward.run(trees), forward.run(trees)

@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
@@ -33,7 +35,14 @@ class Uniform:
 
 def uniform(cell: Found) -> Uniform:
     """The uniform answer on the rows that a finished cell answered."""
-    x = items(read_predictions(cell.path))
+    assert cell.record.predictions is not None
+    return _uniform(cell.path, cell.record.predictions.sha256)
+
+
+@lru_cache(maxsize=256)
+def _uniform(path: Path, _sha256: str) -> Uniform:
+    """As `uniform`; a page asks several times for the same predictions."""
+    x = items(read_predictions(path))
     real_nk = np.arange(x.target_nk.shape[1]) < x.options_n[:, None]
     p_nk = real_nk / x.options_n[:, None]
     chance_n = 1 / x.options_n[x.scored_n]
