@@ -29,11 +29,11 @@ from reflex.contract import Choice, Request, option_keys
 from reflex.data.mixture import load_mixture
 from reflex.data.rows import Row
 from reflex.loading import compose
-from reflex.training.batches import plan_steps
+from reflex.training.batches import plan_steps, prepare_rows
 from reflex.training.config import TrainConfig
 from reflex.training.lora import merge_all
 from reflex.training.lora_config import PRESETS
-from reflex.training.module import TrainingModule, prepare, prepare_rows, trainable
+from reflex.training.module import TrainingModule, prepare, trainable
 
 BATCH_TOKENS = 2048
 RANDOM = "transformers + peft, random batches"

@@ -24,8 +24,8 @@ from reflex.prompts.pieces import Piece, Template
 from reflex.prompts.styles.chat import ChatStyle
 from reflex.prompts.styles.compact import CompactStyle
 from reflex.prompts.styles.plain import PlainStyle
+from reflex.training.batches import layout_of, prepare_rows
 from reflex.training.config import TrainConfig
-from reflex.training.module import layout_of, prepare_rows
 from tests.test_training import rows
 
 QUESTIONS: dict[str, Question] = {

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import lightning
 import pytest
@@ -24,12 +25,12 @@ from reflex.data.rows import Row
 from reflex.errors import ConfigError, TrainingError
 from reflex.forward import calls
 from reflex.training import losses as L
-from reflex.training.batches import plan_steps
+from reflex.training.batches import plan_steps, plan_training, prepare_rows
 from reflex.training.checkpoint import checkpoints, load_newest, save_checkpoint
 from reflex.training.config import TrainConfig
 from reflex.training.lora_config import LoraConfig
 from reflex.training.loss_config import LossConfig
-from reflex.training.module import TrainingModule, prepare, prepare_rows, rate, trainable
+from reflex.training.module import TrainingModule, prepare, rate, trainable
 from tests.test_pointer import pointer_model
 
 
@@ -313,6 +314,23 @@ def test_plan_holds_every_row_once_within_the_budgets(tokens, step, micro, bucke
         assert size <= step or sum(len(m) for m in part) == 1
         for m in part:
             assert sum(tokens[i] for i in m) <= micro or len(m) == 1
+
+
+def test_rows_behind_the_token_budget_are_not_tokenised(monkeypatch):
+    model, data = pointer_model("llama"), rows(6)
+    sizes = [each.unique_tokens for each in prepare_rows(model, data)]
+    prepared = MagicMock(side_effect=model.prepare)
+    monkeypatch.setattr(model, "prepare", prepared)
+    compiled, plan = plan_training(model, data, TrainConfig(max_tokens=sum(sizes[:3])))
+    assert (len(compiled), plan.tokens, prepared.call_count) == (
+        3,
+        tuple(sizes[:3]),
+        4,
+    )  # the fourth is over
+    compiled, plan = plan_training(model, data, TrainConfig(max_tokens=1))
+    assert (len(compiled), plan.total_tokens) == (1, sizes[0])  # at least one
+    compiled, plan = plan_training(model, data, TrainConfig())
+    assert plan.tokens == tuple(sizes)
 
 
 def test_rate_warms_up_and_ends_at_zero():

@@ -19,11 +19,11 @@ from reflex.model import DecisionModel
 from reflex.prompts.orders import OrdersConfig
 from reflex.prompts.styles.chat import ChatStyle
 from reflex.tasks.train import fit
-from reflex.training.batches import plan_steps
+from reflex.training.batches import plan_steps, prepare_rows
 from reflex.training.config import TrainConfig
 from reflex.training.lora import add_lora, lora_layers
 from reflex.training.lora_config import LoraConfig
-from reflex.training.module import TrainingModule, prepare, prepare_rows, rate, trainable
+from reflex.training.module import TrainingModule, prepare, rate, trainable
 from tests.test_pointer import CANDIDATES, pointer_model
 from tests.test_training import gradients, rows, together_equals_alone, training, weights
 from tests.test_training_progress import CPU

@@ -14,12 +14,12 @@ from reflex.model import DecisionModel
 from reflex.readouts.base import OptionScores
 from reflex.readouts.continuation import Config as Continuation
 from reflex.training import losses as L
-from reflex.training.batches import plan_steps, request_of
+from reflex.training.batches import plan_steps, prepare_rows, request_of
 from reflex.training.config import TrainConfig
 from reflex.training.lora import frozen, merge_all
 from reflex.training.lora_config import LoraConfig
 from reflex.training.loss_config import LossConfig
-from reflex.training.module import TrainingModule, check_targets, prepare, prepare_rows, trainable
+from reflex.training.module import TrainingModule, check_targets, prepare, trainable
 from tests.test_pointer import model_with
 from tests.test_training import rows
 

@@ -171,8 +171,8 @@ def build_training(cfg: DictConfig, folder: Path) -> TrainingModule:
     from lightning import seed_everything
 
     from reflex.build import build_model
-    from reflex.training.batches import plan_steps
-    from reflex.training.module import TrainingModule, prepare, prepare_rows
+    from reflex.training.batches import plan_training
+    from reflex.training.module import TrainingModule, prepare
     from reflex.training.save import load_adapter
 
     config = train_config(cfg)
@@ -186,16 +186,7 @@ def build_training(cfg: DictConfig, folder: Path) -> TrainingModule:
         for name in model.heads:
             if getattr(cfg.readout, name).weights is None:
                 log.warning("readout.%s: the adapter goes on, but its head begins untrained", name)
-    compiled = prepare_rows(model, rows, config)
-    packable = model.backbone.facts.packable and model.engine.config.strategy != "flat"
-    sizes = [each.unique_tokens + (0 if packable else each.reread_tokens) for each in compiled]
-    plan = plan_steps(
-        sizes,
-        config.step_tokens,
-        config.micro_tokens,
-        max_tokens=config.max_tokens,
-        bucket_steps=None if packable else config.bucket_steps,
-    )
+    compiled, plan = plan_training(model, rows, config)
     return TrainingModule(model, rows, compiled, plan, config)
 
 

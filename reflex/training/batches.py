@@ -5,10 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from reflex.contract import Request
 from reflex.data.rows import Row
-from reflex.data.splits import hash_order
+from reflex.data.splits import hash_order, stable_fraction
+
+if TYPE_CHECKING:
+    from reflex.model import DecisionModel, Prepared
+    from reflex.training.config import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,6 @@ def plan_steps(
     step_tokens: int,
     micro_tokens: int,
     *,
-    max_tokens: int | None = None,
     bucket_steps: int | None = None,
 ) -> Plan:
     """Fill steps with rows in order up to `step_tokens` (a longer row is a step of its own).
@@ -39,14 +43,7 @@ def plan_steps(
     `bucket_steps`: rows of so many steps are sorted by length before they are cut into steps, and the
     steps shuffled: less padding where each leaf is a row of its own.
     """
-    order = list(range(len(tokens)))
-    if max_tokens is not None:
-        total = 0
-        for place, index in enumerate(order):
-            total += tokens[index]
-            if total > max_tokens:
-                order = order[: max(1, place)]
-                break
+    order = range(len(tokens))
     if bucket_steps is None:
         steps = fill(order, tokens, step_tokens)
     else:
@@ -75,3 +72,42 @@ def fill(order: Sequence[int], tokens: Sequence[int], budget: int) -> list[list[
 def request_of(row: Row, orders: int | None = None) -> Request:
     """The row as the request a server would be sent, in its own number of option orders if given."""
     return Request(state=row.state, questions=row.questions, permutations=orders)
+
+
+def prepare_rows(
+    model: DecisionModel, rows: Sequence[Row], config: TrainConfig | None = None
+) -> list[Prepared]:
+    """Every row tokenised once, in the orders and the layout that `config` asks for."""
+    orders = None if config is None else config.orders
+    share = None if config is None else config.schema_first
+    return [model.prepare(request_of(row, orders), layout_of(row, share)) for row in rows]
+
+
+def plan_training(
+    model: DecisionModel, rows: Sequence[Row], config: TrainConfig
+) -> tuple[list[Prepared], Plan]:
+    """Rows tokenised in order, at least one and no more than fit `max_tokens`, and the steps they make."""
+    packable = model.backbone.facts.packable and model.engine.config.strategy != "flat"
+    compiled: list[Prepared] = []
+    sizes: list[int] = []
+    total = 0
+    for row in rows:
+        (item,) = prepare_rows(model, [row], config)
+        size = item.unique_tokens + (0 if packable else item.reread_tokens)
+        total += size
+        if compiled and config.max_tokens is not None and total > config.max_tokens:
+            break
+        compiled.append(item)
+        sizes.append(size)
+    bucket_steps = None if packable else config.bucket_steps
+    return compiled, plan_steps(
+        sizes, config.step_tokens, config.micro_tokens, bucket_steps=bucket_steps
+    )
+
+
+def layout_of(row: Row, share: float | None) -> str | None:
+    """The layout a row is trained in: drawn by its id, or None for the prompt's own."""
+    if share is None:
+        return None
+    drawn = stable_fraction(row.id, "schema_first") < share
+    return "schema_first" if drawn else "state_first"

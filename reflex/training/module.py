@@ -12,12 +12,11 @@ import lightning
 import torch
 
 from reflex.data.rows import Row, rows_sha256
-from reflex.data.splits import stable_fraction
 from reflex.errors import ConfigError, TrainingError
 from reflex.forward.product_attention import use_product_attention
 from reflex.model import DecisionModel, Prepared
 from reflex.readouts.base import OptionScores
-from reflex.training.batches import Plan, fill, request_of
+from reflex.training.batches import Plan, fill
 from reflex.training.config import TrainConfig
 from reflex.training.lora import add_lora, frozen, lora_layers, merge_all
 from reflex.training.losses import question_losses
@@ -228,23 +227,6 @@ def rate(step: int, steps: int, config: TrainConfig) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
-def prepare_rows(
-    model: DecisionModel, rows: Sequence[Row], config: TrainConfig | None = None
-) -> list[Prepared]:
-    """Every row tokenised once, in the orders and the layout that `config` asks for."""
-    orders = None if config is None else config.orders
-    share = None if config is None else config.schema_first
-    return [model.prepare(request_of(row, orders), layout_of(row, share)) for row in rows]
-
-
-def layout_of(row: Row, share: float | None) -> str | None:
-    """The layout a row is trained in: drawn by its id, or None for the prompt's own."""
-    if share is None:
-        return None
-    drawn = stable_fraction(row.id, "schema_first") < share
-    return "schema_first" if drawn else "state_first"
-
-
 def has_frozen_answer(readout: Any) -> bool:
     """Whether the frozen backbone answers through `readout`: a head starts untrained and has nothing to say."""
     return getattr(readout, "head", None) is None
@@ -273,4 +255,4 @@ def check_targets(compiled: Sequence[Prepared], config: TrainConfig) -> None:
         )
 
 
-__all__ = ["TrainingModule", "lora_layers", "prepare", "prepare_rows", "rate", "trainable"]
+__all__ = ["TrainingModule", "lora_layers", "prepare", "rate", "trainable"]
