@@ -91,7 +91,7 @@ def fake_record(
         "axes": {"backbone": "smollm2_135m", "readout": "label_tokens", "orders": orders},
         "config": {
             "orders": {"permutations": orders},
-            "experiment_verdict": {
+            "verdict": {
                 "metric": "nll",
                 "baseline": "orders=one",
                 "candidates": ["orders=two", "orders=four"],

@@ -215,7 +215,12 @@ def test_errors_in_family_and_left_out_and_the_warning() -> None:
     assert (
         errors["left_out"]["families"]["c"]["nll"] > errors["left_out"]["families"]["c"]["nll_raw"]
     )
-    assert [w for w in found.warnings if "makes c worse" in w]
+    (told,) = [w for w in found.warnings if "makes c worse" in w]
+    left = found.errors["left_out"]["families"]["c"]
+    assert left["low"] <= left["nll"] - left["nll_raw"] <= left["high"]
+    assert told.endswith(
+        f"(n {left['n']}, 95 % interval of the change {left['low']:+.4f} to {left['high']:+.4f})"
+    )
     assert not [w for w in found.warnings if "makes a worse" in w]
 
 
@@ -308,6 +313,14 @@ def test_another_dtype_or_order_is_warned_about(tmp_path, caplog) -> None:
             '{"schema": 1, "name": "", "rule": "globe", "weighting": "rows", "temperatures": {}}',
             "rule 'globe'",
         ),
+        (
+            '{"schema": 1, "name": "", "rule": "global", "weighting": "rows", "temperatures": [1.5]}',
+            "c.json: temperatures is not a JSON object; make it again",
+        ),
+        (
+            '{"schema": 1, "name": "", "rule": "global", "weighting": "", "temperatures": {}, "fitted_on": 3}',
+            "c.json: fitted_on is not a JSON object",
+        ),
     ],
 )
 def test_a_broken_file_is_one_clear_line(tmp_path, text: str, message: str) -> None:
@@ -321,7 +334,8 @@ def test_a_broken_file_is_one_clear_line(tmp_path, text: str, message: str) -> N
 
 def test_config_mistakes_are_named() -> None:
     mistakes: list[tuple[str, Any]] = [("buckets", "typ"), ("weighting", "row"), ("prior", "yes")]
-    for key, value in [*mistakes, ("min_rows", 0)]:
+    strengths = [("prior_strength", value) for value in (math.nan, math.inf, -1.0)]
+    for key, value in [*mistakes, ("min_rows", 0), *strengths]:
         with pytest.raises(ConfigError, match=f"calibration.{key}={value}"):
             Temperature(**{key: value})
     with pytest.raises(CalibrationError, match=r"set calibration\.path"):

@@ -12,11 +12,12 @@ from reflex.benchmarks.held_out import HeldOut
 from reflex.benchmarks.s1.definitions import FAST
 from reflex.errors import ConfigError
 from reflex.evaluation.splits import metrics_by
+from reflex.metrics.baselines import constant_correct
 from reflex.reporting import Places, find_sweeps
 from reflex.reporting.comparisons import judge_sweep
 from reflex.reporting.experiments import Experiment
 from reflex.reporting.page import page_plots, page_sections
-from reflex.reporting.sources import against
+from reflex.reporting.sources import against, constant_answer
 from reflex.reporting.sweep import Sweep, verdict_block
 from reflex.reporting.words import combined, word_of
 from reflex.tracking.record import write_record
@@ -31,7 +32,6 @@ def suite_facts(words: dict[str, str], n: int = 20) -> dict[str, Any]:
             "word": word,
             "n": n,
             "n_pinned": 20,
-            "majority": 0.4,
             "published": PUBLISHED.get(name, {}),
         }
         | ({"reason": "no file of it"} if word == "missing" else {})
@@ -133,10 +133,43 @@ def test_notes_are_told_whole(tmp_path: Path) -> None:
 
 
 def test_against_the_majority_answer() -> None:
-    assert against({"value": 0.7, "low": 0.6, "high": 0.8}, 0.5) == "+0.200 above"
-    assert against({"value": 0.4, "low": 0.3, "high": 0.49}, 0.5) == "-0.100 below"
-    assert against({"value": 0.5, "low": 0.3, "high": 0.6}, 0.55) == "-0.050 cannot tell"
-    assert against({"value": None}, 0.5) == "–"
+    assert against({"value": 0.2, "low": 0.1, "high": 0.3}) == "+0.200 above"
+    assert against({"value": -0.1, "low": -0.2, "high": -0.01}) == "-0.100 below"
+    assert against({"value": -0.05, "low": -0.3, "high": 0.05}) == "-0.050 cannot tell"
+    assert against({"value": 0.25, "low": None, "high": None}) == "+0.250"
+    assert against({"value": None}) == "–"
+
+
+def rows_of(question: str, keys: list[list[str]], gold: list[int], top: list[int]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "item_id": [f"{question}-{i}" for i in range(len(gold))],
+            "question_id": question,
+            "type": "choice",
+            "keys": keys,
+            "gold": gold,
+            "target": [[float(i == g) for i in range(len(k))] for k, g in zip(keys, gold)],
+            "probabilities": [[float(i == t) for i in range(len(k))] for k, t in zip(keys, top)],
+        }
+    )
+
+
+def test_every_question_of_a_source_has_its_own_constant_answer() -> None:
+    """Of one question "b" is right in 6 of 10, wherever it stands; of the other, whose options differ, the second
+    place in 4 of 6; a tied label counts in neither."""
+    same = rows_of("same", [["a", "b"], ["b", "a"]] * 5, [1, 0, 1, 0, 1, 0, 0, 1, 0, 1], [0] * 10)
+    assert constant_correct(same).tolist() == [1.0] * 6 + [0.0] * 4
+    differing = rows_of(
+        "other", [[f"x{i}", f"y{i}"] for i in range(6)], [1, 1, 1, 1, 0, -1], [1] * 6
+    )
+    differing.at[5, "target"] = [0.5, 0.5]
+    both = pd.concat([same, differing], ignore_index=True)
+    majority, beyond = constant_answer(both)
+    assert majority == pytest.approx((6 + 4) / 15)
+    # Ours is right where the first option is (5 of 10) and in the same 4 of 5.
+    assert beyond["value"] == pytest.approx((5 + 4) / 15 - 10 / 15)
+    assert (beyond["n"], beyond["low"] < beyond["value"] < beyond["high"]) == (15, True)
+    assert constant_answer(differing.iloc[5:])[0] is None
 
 
 def test_long_tables_are_folded_and_categories_shown(tmp_path: Path) -> None:
@@ -154,11 +187,12 @@ def test_long_tables_are_folded_and_categories_shown(tmp_path: Path) -> None:
 
 def test_calibration_and_what_it_does_to_families_left_out(tmp_path: Path) -> None:
     error = {"n": 9, "nll": 1.25, "ece_15": 0.5}
+    news = {"n": 40, "nll_raw": 1.0, "nll": 1.25, "low": 0.125, "high": 0.375}
     fit = {
         "temperatures": {"choice": 2.5},
         "fallbacks": {"noul": {"to": "all", "why": "3 rows, 50 are needed"}},
-        "errors": {"raw": error, "left_out": error},
-        "warnings": ["it makes news worse"],
+        "errors": {"raw": error, "left_out": {**error, "families": {"news": news}}},
+        "warnings": ["fitted without news, it makes news worse", "30 rows are few"],
         "prior": None,
     }
     frame = frame_of(("boolq",))
@@ -167,7 +201,18 @@ def test_calibration_and_what_it_does_to_families_left_out(tmp_path: Path) -> No
     assert "| orders=one | choice | 2.500 |" in text
     assert "| orders=one | a family left out of the fit | 1.2500 | 0.5000 | 9 |" in text
     assert "bucket noul uses all: 3 rows, 50 are needed" in text
-    assert "- orders=one: it makes news worse" in text
+    assert "- orders=one: 30 rows are few" in text
+    # Every family left out, better or worse, with n and interval.
+    assert "| orders=one | news | 1.0000 | 1.2500 | 0.2500 (0.125 to 0.375) | 40 |" in text
+    assert "it makes news worse" not in text
+    fit["prior"] = "permuted"  # estimated on the same rows: nothing was held out
+    text = text_of(
+        sweep_of(tmp_path, suite_facts({"boolq": "exact"}), frame, data={"calibration": fit}),
+        tmp_path,
+    )["Calibration"]
+    assert "a family left out" not in text
+    assert "news" not in text
+    assert "no part of them is held out from it" in text
 
 
 def test_a_rule_over_any_list_takes_the_first_cell_as_baseline(tmp_path: Path) -> None:
@@ -176,7 +221,7 @@ def test_a_rule_over_any_list_takes_the_first_cell_as_baseline(tmp_path: Path) -
     block = {"metric": "nll", "baseline": "orders=*", "candidates": []}
     for second, orders in enumerate(("six", "one", "two")):
         started = f"2026-01-02T03:04:0{second}Z"
-        record = fake_record(orders, frame, config={"experiment_verdict": block}, started=started)
+        record = fake_record(orders, frame, config={"verdict": block}, started=started)
         write_record(places.runs / record.hash[:16], record, frame)
     sweep = find_sweeps(places, "averaging")[0][-1]
     found = verdict_block(sweep) or {}

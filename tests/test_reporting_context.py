@@ -15,6 +15,7 @@ from reflex.reporting.context import (
     below_uniform,
     cost_caution,
     nothing_known,
+    tied_text,
     uniform,
     uniform_text,
 )
@@ -63,7 +64,9 @@ def test_a_cell_that_knows_less_than_nothing_is_named_beside_the_verdict(tmp_pat
     found = cells(tmp_path, fake_predictions(30, quality=-2.0), fake_predictions(30, quality=3.0))
     sweep: Sweep = group_sweeps(found)[-1]
     (line,) = below_uniform(judge_sweep(sweep))
-    assert line.startswith("Not better in NLL than every option equally likely: orders=one (")
+    said = "Not shown to be better in NLL than every option equally likely: orders=one +"
+    assert line.startswith(said)
+    assert line.endswith(", worse).")
     assert "orders=two" not in line
     (judged,) = judge_sweep(sweep)
     assert not nothing_known(judged)
@@ -72,6 +75,38 @@ def test_a_cell_that_knows_less_than_nothing_is_named_beside_the_verdict(tmp_pat
     assert nothing_known(judged)
     good = cells(tmp_path / "good", fake_predictions(30, quality=3.0))
     assert list(below_uniform(judge_sweep(group_sweeps(good)[-1]))) == []
+
+
+def test_a_cell_that_is_only_by_chance_below_the_uniform_answer_is_not_shown_better(
+    tmp_path: Path,
+) -> None:
+    """Half the answers are a little better than uniform and half a little less worse: the mean is below, the
+    interval is not."""
+    frame = fake_predictions(60)
+    frame = frame[frame["type"] == "noul"].reset_index(drop=True)
+    gold = frame["gold"].to_numpy()
+    sure = [0.56 if i % 2 else 0.46 for i in range(len(frame))]
+    frame["target"] = [[float(i == g) for i in (0, 1)] for g in gold]
+    frame["probabilities"] = [[p, 1 - p] if g == 0 else [1 - p, p] for p, g in zip(sure, gold)]
+    (cell,) = cells(tmp_path, frame)
+    above = uniform(cell).above["nll"]
+    assert above.value is not None
+    assert above.high is not None
+    assert above.value == pytest.approx(-(math.log(0.56) + math.log(0.46)) / 2 - math.log(2))
+    assert above.value < 0 < above.high
+    both = cells(tmp_path / "both", frame, frame)
+    (line,) = below_uniform(judge_sweep(group_sweeps(both)[-1]))
+    assert line.count("cannot tell") == 2
+
+
+def test_answers_that_are_ties_are_told(tmp_path: Path) -> None:
+    tied = fake_predictions(10)
+    tied["probabilities"] = [[1 / len(keys)] * len(keys) for keys in tied["keys"]]
+    found = cells(tmp_path, fake_predictions(10), tied)
+    assert tied_text(found).startswith(
+        f"orders=two: {len(tied)} of {len(tied)} answers give several"
+    )
+    assert tied_text(found[:1]) == ""
 
 
 @pytest.mark.parametrize(

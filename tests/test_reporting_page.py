@@ -16,9 +16,10 @@ from reflex import report
 from reflex.errors import ConfigError, RecordError
 from reflex.metrics import compare
 from reflex.reporting import Places, find_sweeps, print_table, write_group_page
-from reflex.reporting.comparisons import judge_sweep, matches
+from reflex.reporting.comparisons import judge_sweep
 from reflex.reporting.experiments import own_choice, read_experiment
 from reflex.reporting.plots import reliability_svg
+from reflex.reporting.sweep import matches
 from reflex.tracking.record import RunRecord, find_records, write_record
 from tests.fake_records import fake_predictions, fake_record
 
@@ -37,6 +38,10 @@ help?
 
 **Design.** Not shown.
 """
+
+
+NO_RULE: dict[str, Any] = {"config": {"verdict": None}}
+"""A sweep that no rule says is unfinished, whatever its cells."""
 
 
 @pytest.fixture
@@ -85,7 +90,7 @@ def test_page_says_what_the_records_say(places: Places):
     assert [line.split(" | ")[0] for line in cells] == ["| one", "| two", "| four"]
     nll = find_records(places.runs).found[0].record.metrics["nll"]
     assert f"{nll['value']:.4f} ({nll['low']:.3f} to {nll['high']:.3f})" in text
-    ece = fake_record("two", FRAMES["two"]).metrics["ece_15"]
+    ece = fake_record("two", FRAMES["two"]).metrics["ece_15_soft"]  # labels are shares of raters
     reference = f"(cal. {ece['reference_mean']:.3f}, ≤ {ece['reference_high']:.3f})"
     assert f"{ece['value']:.4f} {reference}" in text
     found = compare(FRAMES["one"], FRAMES["four"], names=("orders=one", "orders=four"))
@@ -95,7 +100,8 @@ def test_page_says_what_the_records_say(places: Places):
     brier = found.differences["brier"]
     row = next(line for line in text.splitlines() if "four − orders=one | Brier score" in line)
     assert f"| {brier.value:+.4f} | {brier.low:+.4f} to {brier.high:+.4f} |" in row
-    assert row.endswith(f"| {brier.n} | {brier.detectable:.4f} |")
+    assert brier.detectable_of(2) == pytest.approx(brier.detectable * 3.0830 / 2.8016, rel=1e-3)
+    assert row.endswith(f"| {brier.n} | {brier.detectable_of(2):.4f} |")
     assert "| 51.2 | 3.50 |" in text
     assert "`c0ffeec0ffee`" in text
     assert "`python -m reflex.run experiment=averaging`" in text
@@ -154,13 +160,21 @@ def test_same_page_from_two_places(places: Places, tmp_path: Path):
 def test_newest_sweep_wins_and_older_records_leave_the_repository(places: Places):
     sweep(places)
     page_of(places)
-    cell(places, "one", hash="b" * 40, group="averaging-2", finished="2026-02-01T00:00:00Z")
+    late = {"group": "averaging-2", "finished": "2026-02-01T00:00:00Z"}
+    cell(places, "one", hash="b" * 40, **late)
+    before = tree(places.results)
+    text = page_of(places, "averaging-2").read_text()  # ended before its other cells: no result yet
+    assert "**Not a result.** The sweep ended before orders=two, orders=four; run" in text
+    assert tree(places.results) == before
+    cell(places, "two", hash="c" * 40, status="failed", error="boom", **late)
+    cell(places, "four", hash="d" * 40, status="failed", error="boom", **late)
     sweeps, _ = find_sweeps(places, "averaging")
     assert [found.group for found in sweeps] == ["averaging-2"]
     text = page_of(places, "averaging-2").read_text()
     assert "others of this experiment: `averaging-1` (3 cells, 2026-01-02)" in text
     kept = places.results / "records/averaging"
-    assert [path.name for path in kept.iterdir() if path.is_dir()] == ["b" * 16]
+    folders = sorted(path.name for path in kept.iterdir() if path.is_dir())
+    assert folders == ["b" * 16, "c" * 16, "d" * 16]
     assert "**Cannot tell**" in text
     assert "orders=two has no result to compare with orders=one." in text
 
@@ -218,7 +232,7 @@ def test_another_suite_has_its_own_page_records_and_verdict(places: Places):
 def test_a_sweep_over_suites_is_named_by_all_of_them(places: Places):
     for suite in ("mmlu", "human_ratings"):
         axes = {"orders": "one", "benchmark": suite}
-        cell(places, "one", hash=suite * 8, name=f"benchmark={suite}", axes=axes)
+        cell(places, "one", hash=suite * 8, name=f"benchmark={suite}", axes=axes, **NO_RULE)
     assert page_of(places) == places.results / "averaging-human_ratings+mmlu.md"
 
 
@@ -234,7 +248,7 @@ def test_another_backbone_has_its_own_page(places: Places):
             "averaging-mmlu-tiny_qwen3",
         ),
     ):
-        for orders in ("one", "two"):
+        for orders in ("one", "two", "four"):
             late = {"finished": "2026-03-01T00:00:00Z", "hash": f"{orders}{group}" * 4}
             cell(places, orders, group=group, axes={"orders": orders, **axes}, **late)
         page = page_of(places, group)
@@ -259,7 +273,7 @@ def test_another_backbone_has_its_own_page(places: Places):
 def test_a_backbone_that_does_not_name_the_page(
     places: Places, experiment: str, axes: dict[str, Any], name: str
 ):
-    cell(places, "one", experiment=experiment, axes=axes)
+    cell(places, "one", experiment=experiment, axes=axes, **NO_RULE)
     assert page_of(places) == places.results / f"{name}.md"
 
 
@@ -280,12 +294,14 @@ def test_what_an_experiment_chooses_by_itself(name: str, group: str, choice: str
 
 def test_a_servers_answers_are_kept_beside_the_record_that_names_them(places: Places):
     cost = {**fake_record().cost, "requests": {"file": "answers.jsonl"}}
-    one, two = (cell(places, orders, cost=cost).hash[:16] for orders in ("one", "two"))
+    one, two = (cell(places, orders, cost=cost, **NO_RULE).hash[:16] for orders in ("one", "two"))
     (places.runs / two / "answers.jsonl").write_text('{"row": 0, "ms": 12.5}\n')
+    (places.runs / one / "fit_predictions.parquet").write_bytes(b"what temperatures came from")
     page_of(places)
     kept = places.results / "records/averaging"
     assert (kept / two / "answers.jsonl").read_text() == '{"row": 0, "ms": 12.5}\n'
-    assert {path.name for path in (kept / one).iterdir()} == {"record.json", "predictions.parquet"}
+    own = {"record.json", "predictions.parquet", "fit_predictions.parquet"}
+    assert {path.name for path in (kept / one).iterdir()} == own
 
 
 def test_only_the_newest_try_of_a_cell_counts(places: Places):
@@ -341,7 +357,7 @@ def test_broken_marker_stops_before_anything_is_written(places: Places):
         sound = broken.read_text()
         broken.write_text(sound.replace("<!-- /hand -->", ""))
         before = tree(places.results)
-        cell(places, "one", group="averaging-2", finished="2026-02-01T00:00:00Z")
+        cell(places, "one", group="averaging-2", finished="2026-02-01T00:00:00Z", **NO_RULE)
         with pytest.raises(RecordError, match="not closed"):
             page_of(places, "averaging-2")
         assert tree(places.results) == before
@@ -455,7 +471,7 @@ def report_in(places: Places, *words: str) -> int:
 
 def test_command(places: Places, capsys: pytest.CaptureFixture[str]):
     sweep(places)
-    cell(places, "one", experiment="other", group="other-1", hash="e" * 40)
+    cell(places, "one", experiment="other", group="other-1", hash="e" * 40, **NO_RULE)
     (places.runs / "broken").mkdir()
     (places.runs / "broken/record.json").write_text("{")
     assert report_in(places) == 0

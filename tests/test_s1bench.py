@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -28,6 +29,7 @@ from reflex.benchmarks.s1 import board, items
 from reflex.benchmarks.s1.definitions import (
     COMMIT,
     FAST,
+    QUESTION,
     SHA256,
     SUBSETS,
     URL,
@@ -39,6 +41,7 @@ from reflex.benchmarks.s1.selection import draw, select, weakest
 from reflex.benchmarks.s1bench import S1Bench
 from reflex.contract import option_keys, parse_question
 from reflex.errors import ConfigError, DataError
+from reflex.metrics.baselines import constant_correct
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import find_records
 from tests import cli
@@ -164,8 +167,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_suite_from_local_files(root: Path) -> None:
     suite = S1Bench(subsets=["boolq"]).load()
     facts = suite.facts["sources"]["boolq"]
-    assert (facts["word"], facts["n"], facts["majority_label"]) == ("exact", 3, "true")
-    assert facts["majority"] == pytest.approx(2 / 3)
+    assert (facts["word"], facts["n"]) == ("exact", 3)
     assert facts["published"]["jev (published)"] == 0.897
     assert suite.facts["macro"] == {
         "subsets": ["boolq"],
@@ -208,6 +210,13 @@ def test_a_bad_row_is_named(root: Path, row: Any, message: str) -> None:
     assert f"{path}:2: " in str(caught.value)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_is_withheld_is_a_subset() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^benchmark\.withheld: 'boolqq' stands for no subset; they"
+    ):
+        S1Bench(withheld=["boolqq"])
 
 
 def test_a_subset_trained_on_is_withheld_and_the_macro_with_it(root: Path) -> None:
@@ -540,10 +549,29 @@ def test_majority_baselines_of_exact_subsets(
     data_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REFLEX_DATA", str(data_root))
-    sources = S1Bench(subsets=["boolq", "massive-en-US"]).load().facts["sources"]
-    assert round(sources["boolq"]["majority"], 3) == 0.580
-    assert round(sources["massive-en-US"]["majority"], 3) == 0.163
-    assert sources["boolq"]["groups"] == 274
+    suite = S1Bench(subsets=["boolq", "massive-en-US"]).load()
+    for name, share in (("boolq", 0.580), ("massive-en-US", 0.163)):
+        labels = [row.labels[QUESTION] for row in suite.rows if row.source == name]
+        frame = pd.DataFrame(
+            {
+                "question_id": QUESTION,
+                "keys": [list(label) for label in labels],
+                "gold": [list(label.values()).index(1.0) for label in labels],
+            }
+        )
+        assert round(constant_correct(frame).mean(), 3) == share
+    assert suite.facts["sources"]["boolq"]["groups"] == 274
+
+
+def test_an_article_rated_twice_is_one_cluster(
+    data_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFLEX_DATA", str(data_root))
+    names = ["summeval-relevance", "summeval-consistency"]
+    rows = S1Bench(subsets=names).load().rows
+    relevance, consistency = ({r.group for r in rows if r.source == name} for name in names)
+    assert len(relevance & consistency) == 9
+    assert len(relevance | consistency) == 15
 
 
 @pytest.mark.parametrize("name", ["pubmedqa", "squad2", "multinli"])

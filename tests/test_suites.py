@@ -17,7 +17,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from reflex.benchmarks import files
-from reflex.benchmarks.base import Suite, majority
+from reflex.benchmarks.base import Suite
 from reflex.benchmarks.combined import Combined
 from reflex.benchmarks.external import SOURCES, WAYS, External
 from reflex.benchmarks.mmlu import MMLU
@@ -26,8 +26,7 @@ from reflex.benchmarks.task_file import TaskFile, read_tasks
 from reflex.benchmarks.tickets import Tickets, cannot_detect, half_width
 from reflex.benchmarks.words import combined, sources_of, word_of
 from reflex.config import register
-from reflex.contract import Noul
-from reflex.data import Row, items_sha256, rows_sha256
+from reflex.data import items_sha256, rows_sha256
 from reflex.errors import ConfigError, DataError
 from reflex.tasks.export import Export
 from tests.test_human_ratings import asset  # noqa: F401  (a fixture)
@@ -117,7 +116,6 @@ def test_external_sets_from_local_files(root: Path) -> None:
         "yelp_stars": 0,
     }
     assert sources["yelp_stars"]["word"] == "missing"
-    assert sources["toxic_chat"]["majority"] == 0.9
     assert suite.rows == External().load().rows
     assert len(External(limit=4).load().rows) == 12
     assert {row.split for row in suite.rows} == {"report"}
@@ -148,7 +146,7 @@ def test_a_support_intent_has_twelve_options_and_its_own_among_them(root: Path) 
     ("row", "message"),
     [
         ({"id": "a", "text": "x"}, "field 'label' is missing; a row here has id, text, label"),
-        ({"id": "a", "text": "x", "label": 7}, "label 'label': probability of 'true' is 7.0"),
+        ({"id": "a", "text": "x", "label": 7}, "label 'label': probability of 'true' is 7"),
         ({"id": "t0", "text": "x", "label": True}, "id 'external/toxic_chat/t0' was already used"),
     ],
 )
@@ -291,7 +289,17 @@ def test_a_bad_row_is_named_by_its_line(
         ('{"a": 1}\nnonsense', ":1: field 'state' is missing"),
         ("nonsense", ":1: not JSON"),
         ('[\n{"state": 1,\n}]', ":3: not JSON"),
-        ('[{"state": "x"} {"state": "y"}]', ":1: field 'questions' is missing"),
+        ('[{"state": "x"} {"state": "y"}]', ":1: not JSON (a comma or ] is missing)"),
+        ('[{"state": "x"},\n]', ":2: not JSON (a comma before ])"),
+        ("[]\n{}", ":2: not JSON (more text behind its end)"),
+        ('[{},\n{"state": NaN}]', ":2: NaN is not JSON"),
+        ('[{},\n{"state": "\\ud800"}]', ":2: holds half a surrogate pair"),
+        ('[{},\n{"state": 1, "state": 2}]', ":2: key 'state' appears twice"),
+        ('[{},\n{"state": 1e999}]', ":2: holds a number that is too large"),
+        ('{"items": [{},\n{"state": NaN}]}', ":2: NaN is not JSON"),
+        ('{"items": [],\n"questions": {"a": 1, "a": 2}}', ":2: key 'a' appears twice"),
+        ('{"items": [],\n"items": []}', ":2: one JSON object must hold"),
+        ('{\n"items": [\n' + "[" * 100_000, ":3: lists or objects are nested too deeply"),
         ("[1]", ":1: a row must be a JSON object like {"),
         ('{\n "items": 3\n}', "one JSON object must hold `questions` and a list `items`"),
         ('{"items": [], "rows": []}', "one JSON object must hold `questions` and a list `items`"),
@@ -495,7 +503,6 @@ def test_rows_to_fit_on_are_in_no_figure(tmp_path: Path) -> None:
     config: dict[str, Any] = {"path": str(_lines(tmp_path / "mine.jsonl", rows))}
     facts = TaskFile(**config).load().facts["sources"]["mine"]
     assert (facts["n"], facts["splits"]) == (2, {"fit": 3, "report": 2})
-    assert (facts["majority"], facts["majority_label"]) == (1.0, "false")
     assert word_of(facts) == "exact"  # not a part: the others are fitted on
     part = {"mine": {"_target_": f"{HERE}.task_file.TaskFile", **config}}
     for limit, word in ((None, "exact"), (4, "exact, 4 of 5")):
@@ -507,15 +514,3 @@ def test_rows_to_fit_on_are_in_no_figure(tmp_path: Path) -> None:
 def test_export_needs_a_path() -> None:
     with pytest.raises(ConfigError, match=r"task\.path is not set"):
         Export().run(OmegaConf.create({}))
-
-
-def test_majority_leaves_tied_labels_out() -> None:
-    question = Noul(instructions="?")
-    labels = [{"true": 1.0, "false": 0.0}, {"true": 0.5, "false": 0.5}, {"true": 0.2, "false": 0.8}]
-    rows = [Row(f"r{n}", "s", {"q": question}, {"q": label}) for n, label in enumerate(labels)]
-    assert majority(rows) == {
-        "majority": 0.5,
-        "majority_label": "true",
-        "labels": {"true": 1, "false": 1},
-    }
-    assert majority([]) == {}

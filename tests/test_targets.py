@@ -188,10 +188,11 @@ def test_report_without_an_account_says_how_to_publish(
 
 def test_report_goes_where_the_runs_went(tmp_path: Path) -> None:
     places, frame = Places(tmp_path / "runs", tmp_path / "results"), fake_predictions()
-    write_record(places.runs / "one", fake_record("one", frame), frame)
+    for orders in ("one", "two", "four"):
+        write_record(places.runs / orders, fake_record(orders, frame), frame)
     tracker = {"project": "choices", "entity": "team"}
     changed = fake_record("two", frame, config={"tracker": tracker}, debug=True, finished="2027")
-    write_record(places.runs / "two", changed, frame)
+    write_record(places.runs / "debug", changed, frame)
     sweeps, _ = find_sweeps(places, "averaging")
     assert [where(sweep) for sweep in sweeps if not sweep.full] == [("choices-debug", "team")]
     assert [where(sweep) for sweep in sweeps if sweep.full] == [("reflex", None)]

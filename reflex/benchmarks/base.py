@@ -64,22 +64,6 @@ def row_counts(rows: list[Row]) -> dict[str, Any]:
     return {"n": len(measured(rows)), "splits": dict(Counter(row.split for row in rows))}
 
 
-def majority(rows: list[Row]) -> dict[str, Any]:
-    """`majority` (accuracy of the best constant answer), its label, and the count of every label.
-
-    Over the first question of each row and rows whose label has one argmax; empty without any.
-    """
-    counts: Counter[str] = Counter()
-    for row in rows:
-        label = next(iter(row.labels.values()))
-        top = [key for key, share in label.items() if share == max(label.values())]
-        counts.update(top if len(top) == 1 else [])
-    if not counts:
-        return {}
-    key, count = counts.most_common(1)[0]
-    return {"majority": count / counts.total(), "majority_label": key, "labels": dict(counts)}
-
-
 def check_count(key: str, value: int | None) -> None:
     """Raises ConfigError unless `value` is None or at least 1."""
     if value is not None and value < 1:

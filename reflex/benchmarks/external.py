@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, check_count, limited, majority
+from reflex.benchmarks.base import Suite, check_count, limited
 from reflex.benchmarks.files import (
     FETCH,
     HubFile,
@@ -193,7 +193,6 @@ class External:
                 "n": len(scored),
                 "n_available": len(found),
                 "licence": source.licence,
-                **majority(scored),
             }
         if not rows:
             reasons = "; ".join(f"{name}: {each['reason']}" for name, each in sources.items())

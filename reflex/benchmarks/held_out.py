@@ -7,13 +7,12 @@ rows that overlap with them are not among them (reflex/data/contamination.py).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from reflex.benchmarks.base import Suite, check_count, limited, majority, measured, row_counts
+from reflex.benchmarks.base import Suite, check_count, limited, measured, row_counts
 from reflex.contract import option_keys
 from reflex.data.augment import build
 from reflex.data.root import source_root
@@ -37,8 +36,6 @@ NOTES = {
     "rows": "held-out rows in the first wording of their source, in hash order",
     "options": "rows of split fit vary the number of options, so that every band has some; rows of split "
     "report show all of them",
-    "majority": "what the best constant answer to a row's first question gets; where options differ from row "
-    "to row, the best constant place",
 }
 
 
@@ -109,7 +106,6 @@ class HeldOut:
                     {len(option_keys(q)) for row in own for q in row.questions.values()}
                 ),
                 "licence": source(name).licence,
-                **_baseline(measured(own)),
             }
         pairs = {"question_pairs": _pairs(rows)} if self.opposites else {}
         return Suite(
@@ -169,15 +165,3 @@ def _pairs(rows: list[Row]) -> list[dict[str, str]]:
         for suffix, kind in kinds.items()
         if name.endswith(suffix)
     ]
-
-
-def _baseline(rows: list[Row]) -> dict[str, Any]:
-    """As `majority`; by place in the list where no two rows need have the same options."""
-    labels = [next(iter(row.labels.values())) for row in rows]
-    if not labels or len({tuple(sorted(label)) for label in labels}) == 1:
-        return majority(rows)
-    places = Counter(
-        max(range(len(label)), key=list(label.values()).__getitem__) for label in labels
-    )
-    place, count = places.most_common(1)[0]
-    return {"majority": count / len(labels), "majority_label": f"option {place + 1}"}

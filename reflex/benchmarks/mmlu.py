@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, check_count, limited, measured, row_counts
+from reflex.benchmarks.base import Suite, check_count, limited, row_counts
 from reflex.benchmarks.files import (
     FETCH,
     HubFile,
@@ -116,7 +116,6 @@ class MMLU:
                         "subjects": len(subjects),
                         "licence": LICENCE,
                         "published": {},
-                        **_baseline(measured(scored)),
                     }
                 },
                 "families": dict(sorted(subjects.items())),
@@ -191,12 +190,3 @@ def option_names(choices: list[str]) -> list[str]:
             name = f"{text} ({count})"
         names.append(name)
     return names
-
-
-def _baseline(rows: list[Row]) -> dict[str, Any]:
-    """Best constant position: option texts differ from item to item, their places do not."""
-    places = Counter(list(row.labels[QUESTION].values()).index(1.0) for row in rows)
-    if not places:
-        return {}
-    place, count = places.most_common(1)[0]
-    return {"majority": count / len(rows), "majority_label": f"option {place + 1}"}

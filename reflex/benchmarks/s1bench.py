@@ -1,7 +1,7 @@
 """S1Bench: 13 human-labelled subsets, and the six of its board (`subsets: fast`).
 
-Every subset carries a word (how sure it is that these are S1Bench's items), the majority baseline and
-published figures in `facts["sources"]`. See docs/decisions/022-s1bench-words.md.
+Every subset carries a word (how sure it is that these are S1Bench's items) and published figures in
+`facts["sources"]`. See docs/decisions/022-s1bench-words.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, check_count, limited, majority
+from reflex.benchmarks.base import Suite, check_count, limited
 from reflex.benchmarks.files import download
 from reflex.benchmarks.s1.board import published
 from reflex.benchmarks.s1.definitions import (
@@ -35,7 +35,6 @@ from reflex.errors import ConfigError, DataError
 NOTES = {
     "word": "exact: pinned ids and label counts; rebuilt: documented draw, no ids to check; "
     "stand-in: another split or copy, or a part; missing: no rows; withheld: trained on",
-    "majority": "what the most frequent label of the scored rows gets as a constant answer",
     "macro": "unweighted mean over the suite's subsets, only when every one is there",
     "published": "accuracies others published; the board's ECE bins are undocumented",
 }
@@ -73,6 +72,10 @@ class S1Bench:
                 )
         if unknown := [name for name in self.files if name not in SUBSETS]:
             raise ConfigError(f"benchmark.files: {unknown[0]!r} is no subset of S1Bench")
+        if unknown := [name for name in self.withheld if not blocked_subsets(name)]:
+            raise ConfigError(
+                f"benchmark.withheld: {unknown[0]!r} stands for no subset; they are {', '.join(SUBSETS)}"
+            )
 
     report_only = True
 
@@ -169,14 +172,15 @@ def _row(definition: Definition, item: Item) -> Row:
         source=definition.name,
         family=definition.name,
         split="report",  # never `fit`: nothing may be fitted on S1Bench
-        group=f"{definition.name}/{hashlib.sha256(item.family.encode()).hexdigest()[:16]}",
+        # Of the upstream set: an article rated twice, or an utterance in two languages, is one cluster.
+        group=f"{definition.name.partition('-')[0]}/{hashlib.sha256(item.family.encode()).hexdigest()[:16]}",
     )
 
 
 def _facts(
     definition: Definition, chosen: Selection, read: dict[str, str], scored: list[Row]
 ) -> dict[str, Any]:
-    facts: dict[str, Any] = {
+    return {
         "word": chosen.word,
         "reason": chosen.reason,
         "n": len(scored),
@@ -187,7 +191,6 @@ def _facts(
         "licence": UPSTREAMS[definition.name].licence,
         "published": published(definition.name),
     }
-    return facts | majority(scored)
 
 
 def _sha256(path: Path) -> str:

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, check_count, limited, majority, measured, row_counts
+from reflex.benchmarks.base import Suite, check_count, limited, row_counts
 from reflex.benchmarks.s1.selection import WORDS, weakest
 from reflex.benchmarks.words import ABSENT
-from reflex.data.jsonl import json_lines
+from reflex.data.jsonl import RefusedJson, decoded, json_lines
 from reflex.data.rows import Row
 from reflex.errors import ConfigError, DataError
 
@@ -33,6 +33,8 @@ EXAMPLE = (
     '{"state": "…", "questions": {"q": {"type": "noul", "instructions": "…"}}, '
     '"labels": {"q": true}}'
 )
+
+SPACE = " \t\r\n"
 
 
 @dataclass
@@ -81,13 +83,11 @@ class TaskFile:
                     source: {
                         **_word([word for row, word in read if row.source == source]),
                         **row_counts(members),
-                        **majority(measured(members)),
                     }
                     for source, members in by_source.items()
                 },
                 **({"question_pairs": list(self.question_pairs)} if self.question_pairs else {}),
                 "questions": sorted({name for row in scored for name in row.questions}),
-                "notes": {"majority": "over the first question of each row"},
             },
         )
 
@@ -158,67 +158,98 @@ def _objects(path: Path) -> Iterator[tuple[int, Any]]:
     if not text.lstrip().startswith("[") and not _is_one_object(text):
         yield from json_lines(path)
         return
-    shared: dict[str, Any] = {}
-    start = text.index("[") if text.lstrip().startswith("[") else -1
-    if start < 0:
-        whole = _decode(path, text)
-        if not isinstance(whole.get("items"), list) or set(whole) - {"questions", "items"}:
-            raise DataError(f"{path}: one JSON object must hold `questions` and a list `items`")
-        shared = {"questions": whole.get("questions", {})}
-        start = _items_start(text)
-    for line, raw in _array(path, text, start):
-        yield line, {**shared, **raw} if isinstance(raw, dict) else raw
+    start = _skip(text, 0)
+    rows, end = (_array if text[start] == "[" else _one_object)(path, text, start)
+    yield from rows
+    if (end := _skip(text, end)) < len(text):
+        raise DataError(f"{_place(path, text, end)}: not JSON (more text behind its end); mend it")
 
 
 def _is_one_object(text: str) -> bool:
     """Whether the file is one object with `items`, rather than an object a line."""
     try:
         value, _ = json.JSONDecoder().raw_decode(text.lstrip())
-    except ValueError:
+    except (ValueError, RecursionError):
         first = text.lstrip().partition("\n")[0].strip()
         return first == "{"  # an object over several lines: name the error as JSON, not as a line
     return isinstance(value, dict) and "items" in value
 
 
-def _decode(path: Path, text: str) -> dict[str, Any]:
-    try:
-        value: dict[str, Any] = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}:{error.lineno}: not JSON ({error.msg}); mend it") from None
-    return value
+def _one_object(path: Path, text: str, start: int) -> tuple[list[tuple[int, Any]], int]:
+    """(line, item) of the object that starts there, with the questions of all items, and where it ends."""
+    place = _skip(text, start + 1)
+    found: dict[str, Any] = {}
+    while text[place : place + 1] != "}":
+        key, end = _decoded(path, text, place)
+        if key not in ("questions", "items") or key in found:
+            raise DataError(
+                f"{_place(path, text, place)}: one JSON object must hold `questions` and a list `items`, each "
+                f"once, and not {key!r}"
+            )
+        place = _skip(text, end)
+        if text[place : place + 1] != ":":
+            raise DataError(f"{_place(path, text, place)}: not JSON (a : is missing); mend it")
+        place = _skip(text, place + 1)
+        if key == "questions":
+            found[key], place = _decoded(path, text, place)
+        elif text[place : place + 1] != "[":
+            raise DataError(
+                f"{_place(path, text, place)}: one JSON object must hold `questions` and a list `items`"
+            )
+        else:
+            found[key], place = _array(path, text, place)
+        place = _next(path, text, place, "}")
+    shared = {"questions": found.get("questions", {})}
+    items = [
+        (line, {**shared, **raw} if isinstance(raw, dict) else raw)
+        for line, raw in found.get("items", [])
+    ]
+    return items, place + 1
 
 
-def _items_start(text: str) -> int:
-    """Where the top-level list `items` starts: past every key before it."""
-    decoder, place = json.JSONDecoder(), text.index("{") + 1
-    while True:
-        place = _skip(text, place, " \t\r\n,")
-        key, place = decoder.raw_decode(text, place)
-        place = _skip(text, place, " \t\r\n:")
-        if key == "items":
-            return place
-        _, place = decoder.raw_decode(text, place)
-
-
-def _array(path: Path, text: str, start: int) -> Iterator[tuple[int, Any]]:
-    """(line, element) of the JSON array that starts there."""
-    decoder, place = json.JSONDecoder(), _skip(text, start + 1, " \t\r\n")
+def _array(path: Path, text: str, start: int) -> tuple[list[tuple[int, Any]], int]:
+    """(line, element) of the JSON array that starts there, and where it ends."""
+    found: list[tuple[int, Any]] = []
+    place = _skip(text, start + 1)
     while text[place : place + 1] != "]":
         line = text.count("\n", 0, place) + 1
-        try:
-            value, place = decoder.raw_decode(text, place)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path}:{error.lineno}: not JSON ({error.msg}); mend it") from None
-        yield line, value
-        place = _skip(text, place, " \t\r\n")
-        if text[place : place + 1] not in (",", "]"):
-            line = text.count("\n", 0, place) + 1
-            raise DataError(f"{path}:{line}: not JSON (a comma or ] is missing); mend it")
-        if text[place] == ",":
-            place = _skip(text, place + 1, " \t\r\n")
+        value, place = _decoded(path, text, place)
+        found.append((line, value))
+        place = _next(path, text, place, "]")
+    return found, place + 1
 
 
-def _skip(text: str, place: int, characters: str) -> int:
-    while place < len(text) and text[place] in characters:
+def _next(path: Path, text: str, place: int, last: str) -> int:
+    """The next member of an array or object that ends with `last`, or its end."""
+    place = _skip(text, place)
+    if text[place : place + 1] == last:
+        return place
+    if text[place : place + 1] != ",":
+        raise DataError(
+            f"{_place(path, text, place)}: not JSON (a comma or {last} is missing); mend it"
+        )
+    place = _skip(text, place + 1)
+    if text[place : place + 1] == last:
+        raise DataError(f"{_place(path, text, place)}: not JSON (a comma before {last}); mend it")
+    return place
+
+
+def _decoded(path: Path, text: str, place: int) -> tuple[Any, int]:
+    """The JSON value that starts there and where it ends, with the checks of a JSON Lines file."""
+    try:
+        return decoded(text, place)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}:{error.lineno}: not JSON ({error.msg}); mend it") from None
+    except RefusedJson as error:
+        raise DataError(f"{_place(path, text, place)}: {error}") from None
+
+
+def _place(path: Path, text: str, place: int) -> str:
+    line = text.count("\n", 0, place) + 1
+    return f"{path}:{line}"
+
+
+def _skip(text: str, place: int) -> int:
+    while place < len(text) and text[place] in SPACE:
         place += 1
     return place

@@ -15,11 +15,14 @@ from reflex.calibration.minimise import Bools, Bucket
 from reflex.calibration.prior import PositionPrior
 from reflex.calibration.scored import Floats, Scored, pack
 from reflex.metrics.ece import Binned
+from reflex.metrics.intervals import mean
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FOLDS = 5
+LEFT_OUT = "fitted without"
+"""How a warning of one left-out family begins."""
 ECE_BINS = 15
 
 
@@ -32,11 +35,14 @@ def errors_of(
     chosen: Mapping[str, str],
     temperatures: Mapping[str, float],
     min_rows: int,
+    held: bool = True,
 ) -> tuple[dict[str, Any], list[str]]:
     """NLL and ECE of the fit rows: raw, fitted on themselves, in-family (other groups of the same families,
     five folds) and left out (fitted on the other families); warnings where left-out families get worse.
 
-    raw, scored: the rows as they were read, and with the position prior taken out; without one the same.
+    raw, scored: the rows as they were read, and with the position prior taken out; without one the same. Where
+    nothing can be left out of the fit there is no held-out error: no temperature was fitted, or `held` is False
+    (a prior estimated on these very rows is in the scores of every fold).
     """
     chains = chains_of(frame, rule)
     family_n = frame["family"].to_numpy(dtype=object)
@@ -58,6 +64,8 @@ def errors_of(
     ones_n = np.ones(len(frame))
     fitted_n = np.array(per_row(temperatures, np.arange(len(frame))))
     errors = {"raw": _error(raw, ones_n), "fitted": _error(scored, fitted_n)}
+    if not held or not temperatures:
+        return errors, []
     fold_n = np.array([_fold(group) for group in frame["group"]])
     if len(set(fold_n.tolist())) > 1:
         errors["in_family"] = _error(scored, held_out(fold_n))
@@ -68,13 +76,27 @@ def errors_of(
     raw_nll_n, left_nll_n = raw.nll(ones_n), scored.nll(left_n)
     by_family: dict[str, Any] = {}
     warnings = []
+    group_n = np.unique(frame["group"].astype(str), return_inverse=True)[1]
     for family in families:
         own_n = family_n == family
         before, after = float(raw_nll_n[own_n].mean()), float(left_nll_n[own_n].mean())
-        by_family[family] = {"n": int(own_n.sum()), "nll_raw": before, "nll": after}
+        change = mean((left_nll_n - raw_nll_n)[own_n], group_n[own_n])
+        by_family[family] = {
+            "n": int(own_n.sum()),
+            "nll_raw": before,
+            "nll": after,
+            "low": change["low"],
+            "high": change["high"],
+        }
         if after > before:
+            interval = "too few rows for an interval"
+            if change["low"] is not None:
+                interval = (
+                    f"95 % interval of the change {change['low']:+.4f} to {change['high']:+.4f}"
+                )
             warnings.append(
-                f"fitted without {family}, it makes {family} worse: NLL {before:.4f} to {after:.4f}"
+                f"{LEFT_OUT} {family}, it makes {family} worse: NLL {before:.4f} to {after:.4f} "
+                f"(n {int(own_n.sum())}, {interval})"
             )
     errors["left_out"]["families"] = by_family
     return errors, warnings

@@ -11,7 +11,7 @@ import numpy as np
 from reflex.calibration.errors import ECE_BINS, adjusted, chains_of, ece_of, errors_of
 from reflex.calibration.fitted import Calibration
 from reflex.calibration.minimise import Bucket, Landscape
-from reflex.calibration.prior import PositionPrior
+from reflex.calibration.prior import CONTENT_FREE, PositionPrior
 from reflex.calibration.scored import pack
 from reflex.errors import CalibrationError
 
@@ -81,7 +81,10 @@ def fit(
             **detail,
         }
     temperatures = {key: detail["temperature"] for key, detail in details.items()}
-    errors, warnings = errors_of(frame, rule, raw, scored, found, chosen, temperatures, min_rows)
+    held = prior is None or prior.estimator == CONTENT_FREE
+    errors, warnings = errors_of(
+        frame, rule, raw, scored, found, chosen, temperatures, min_rows, held
+    )
     warnings += [
         f"bucket {key}: the temperature ({detail['temperature']:.3g}) {AT_THE_LIMIT}"
         for key, detail in details.items()

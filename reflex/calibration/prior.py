@@ -25,6 +25,8 @@ from reflex.errors import CalibrationError
 if TYPE_CHECKING:
     import pandas as pd
 
+CONTENT_FREE = "content_free"
+"""The estimator that reads no row of split `fit`."""
 CONTENT_FREE_STATES = ("", "N/A", "(no text)")
 Floats = NDArray[np.float64]
 
@@ -106,7 +108,7 @@ def fit_prior(
     likewise; fewer rows fall back to the number of options, then to nothing. Raises CalibrationError when
     no question was read in several orders.
     """
-    enough = 1 if estimator == "content_free" else min_rows
+    enough = 1 if estimator == CONTENT_FREE else min_rows
     exact: dict[str, _Normal] = {}
     by_count: dict[str, _Normal] = {}
     names = ("type", "readout", "keys", "order_keys", "scores")

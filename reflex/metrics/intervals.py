@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from zlib import crc32
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from reflex.metrics.frame import Floats, Ints
 
@@ -21,6 +21,9 @@ Metric: TypeAlias = dict[str, Any]
 JSON-safe."""
 
 LEVEL = 0.95
+
+MIN_GROUPS = 10
+"""With fewer groups an interval of a mean says little of what it should: none is given."""
 
 
 def metric(
@@ -70,13 +73,12 @@ def standard_error(x_n: Floats, group_n: Ints) -> tuple[float, int]:
 
 
 def mean(x_n: Floats, group_n: Ints, **extras: Any) -> Metric:
-    """Mean with a 95 % t interval on G-1 degrees of freedom; no interval with fewer than two
-    groups."""
+    """Mean with a 95 % t interval on G-1 degrees of freedom; no interval with fewer than MIN_GROUPS groups."""
     if not len(x_n):
         return metric(None, 0, **extras)
     error, groups = standard_error(x_n, group_n)
     value = float(x_n.mean())
-    if groups < 2:
+    if groups < MIN_GROUPS:
         return metric(value, len(x_n), **extras)
     half = float(stdtrit(groups - 1, (1 + LEVEL) / 2)) * error
     return metric(value, len(x_n), value - half, value + half, **extras)
@@ -93,9 +95,9 @@ def wilson(successes: float, n: float) -> tuple[float, float]:
 def share(hit_n: Floats, group_n: Ints, **extras: Any) -> Metric:
     """Share of ones with Wilson's interval.
 
-    Where groups repeat, n is divided by the design effect (never below 1, Kish 1965), and
-    `n_effective` says what is left; with all hits or none the design effect is unknown and the
-    number of groups stands in.
+    Where groups repeat, n is divided by the design effect (never below 1, Kish 1965) and by (t/z)² for the few
+    groups it was estimated from (Korn and Graubard 1998); `n_effective` says what is left. With all hits or
+    none the design effect is unknown and the number of groups stands in.
     """
     n = len(hit_n)
     if not n:
@@ -107,6 +109,8 @@ def share(hit_n: Floats, group_n: Ints, **extras: Any) -> Metric:
         spread = value * (1 - value) / n
         unknown = groups < 2 or spread == 0
         effective = float(groups) if unknown else n / max(1.0, error**2 / spread)
+        if groups > 1:
+            effective *= float(ndtri((1 + LEVEL) / 2) / stdtrit(groups - 1, (1 + LEVEL) / 2)) ** 2
         extras = {**extras, "n_effective": effective}
     low, high = wilson(value * effective, effective)
     return metric(value, n, low, high, **extras)

@@ -113,10 +113,14 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def sentence(
-    comparison: Comparison, verdict: str, metric: str | None = None, margin: float | None = None
+    comparison: Comparison,
+    verdict: str,
+    metric: str | None = None,
+    margin: float | None = None,
+    comparisons: int = 1,
 ) -> str:
-    """One plain sentence for `verdict`, with the difference, its interval, n and what could have
-    been seen."""
+    """One plain sentence for `verdict`, with the difference, its interval, n and what could have been seen as one
+    of so many `comparisons`."""
     name = metric or comparison.metric
     difference = comparison.differences[name]
     margin = comparison.margin if margin is None else margin
@@ -136,10 +140,8 @@ def sentence(
     more = ""
     if margin and max(-difference.low, difference.high) < margin:
         more = "; any difference is smaller than the margin"
-    elif difference.detectable is not None:
-        more = (
-            f"; a difference of {difference.detectable:.4f} would have been found in 80 % of cases"
-        )
+    elif (detectable := difference.detectable_of(comparisons)) is not None:
+        more = f"; a difference of {detectable:.4f} would have been found in 80 % of cases"
     return f"Cannot tell whether {who} differs from {than}{beyond}: {size}{more}."
 
 

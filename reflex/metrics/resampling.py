@@ -14,13 +14,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from reflex.metrics.frame import Floats, Ints
-from reflex.metrics.intervals import LEVEL, dense, plain, standard_error
+from reflex.metrics.intervals import LEVEL, MIN_GROUPS, dense, plain, standard_error
 
 RESAMPLES = 4000
 POWER = 0.80
-MIN_GROUPS = 10
-"""With fewer groups a bootstrap interval is too short to rest a verdict on: none is given."""
-
 _CELLS = 4_000_000
 """Resamples × groups held in memory at once."""
 
@@ -42,7 +39,7 @@ class Difference:
     candidate: float | None
     detectable: float | None
     """Smallest true difference that would be called with 80 % power at 5 %: 2.8 of its standard errors, which are
-    over groups where rows share them."""
+    over groups where rows share them. `detectable_of` says it of one among several."""
     resampled: Floats | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,6 +47,19 @@ class Difference:
         names = ("metric", "better_when", "value", "low", "high", "p_value", "n", "groups")
         more = ("baseline", "candidate", "detectable")
         return {name: plain(getattr(self, name)) for name in (*names, *more)}
+
+    def detectable_of(self, comparisons: int) -> float | None:
+        """As `detectable` where Holm's correction is over `comparisons`: its first step asks for 5 % of that."""
+        if self.detectable is None:
+            return None
+        return self.detectable * _power_z(comparisons) / _power_z()
+
+    @property
+    def p_at_most(self) -> bool:
+        """Whether no resample crossed zero: then `p_value` is the smallest that so many resamples can tell."""
+        if self.resampled is None or self.p_value is None:
+            return False
+        return self.p_value <= _two_sided(0, len(self.resampled), self.groups)
 
     def p_beyond(self, margin: float = 0.0) -> tuple[float, float]:
         """Two-sided p-values (better, worse): that the candidate is not better (worse) by more than
@@ -162,8 +172,8 @@ def detectable_accuracy(discordance: float, n: float) -> float | None:
     return high
 
 
-def _power_z() -> float:
-    return float(ndtri((1 + LEVEL) / 2) + ndtri(POWER))
+def _power_z(comparisons: int = 1) -> float:
+    return float(ndtri(1 - (1 - LEVEL) / 2 / comparisons) + ndtri(POWER))
 
 
 def _stretch(groups: int) -> float:

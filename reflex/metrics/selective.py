@@ -7,9 +7,9 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from reflex.metrics.frame import Floats, Ints
-from reflex.metrics.intervals import LEVEL, Metric, dense, metric
+from reflex.metrics.intervals import LEVEL, MIN_GROUPS, Metric, dense, metric
 
-RESAMPLES = 300
+RESAMPLES = 2000
 
 
 def aurc(
@@ -18,10 +18,9 @@ def aurc(
     """Mean error rate over coverages 1/n..1 when the surest answers are kept (Geifman and El-Yaniv
     2017).
 
-    Ties share their block's error rate, so the value does not depend on row order. Interval:
-    percentile bootstrap over groups. Extras: `random`, the error rate (what an uninformative
-    confidence gives), and `oracle`, the value when every wrong answer is less sure than every right
-    one. Lower is better.
+    Ties share their block's error rate, so the value does not depend on row order. Interval: percentile bootstrap
+    over groups, from MIN_GROUPS of them on. Extras: `random`, the error rate (what an uninformative confidence
+    gives), and `oracle`, the value when every wrong answer is less sure than every right one. Lower is better.
     """
     n = len(confidence_n)
     if not n:
@@ -34,7 +33,7 @@ def aurc(
     oracle = float(np.mean(np.cumsum(oracle_n) / np.arange(1, n + 1)))
     extras = {"random": float(wrong_n.mean()), "oracle": oracle}
     codes_n, groups = dense(group_n[order])
-    if groups < 2:
+    if groups < MIN_GROUPS:
         return metric(value, n, **extras)
     areas = []
     step = max(1, 2_000_000 // n)

@@ -41,7 +41,7 @@ def verdict(block: Mapping[str, Any], comparisons: Mapping[str, Comparison]) -> 
             details[name] = {"verdict": "missing", "sentence": told}
             continue
         called = sides[name][0] if adjusted[name] <= ALPHA else "cannot tell"
-        told = sentence(comparisons[name], called, metric, margin)
+        told = sentence(comparisons[name], called, metric, margin, len(sides))
         if test == "mcnemar":
             told = f"{told[:-1]}; McNemar p = {sides[name][1]:.3g}."
         if called == "cannot tell" and sides[name][1] <= ALPHA:
@@ -52,6 +52,7 @@ def verdict(block: Mapping[str, Any], comparisons: Mapping[str, Comparison]) -> 
             "verdict": called,
             "p_adjusted": adjusted[name],
             **comparisons[name].differences[metric].to_dict(),
+            "detectable": comparisons[name].differences[metric].detectable_of(len(sides)),
             "sentence": told,
         }
     calls = [detail["verdict"] for detail in details.values()]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reflex.calibration.errors import LEFT_OUT
 from reflex.calibration.fit import AT_THE_LIMIT
+from reflex.calibration.prior import CONTENT_FREE
 from reflex.metrics import sensitivity
 from reflex.reporting.hand import harmless
 from reflex.reporting.tables import (
@@ -25,6 +27,12 @@ ERRORS = {
     "left_out": "a family left out of the fit",
 }
 
+ALWAYS = ("raw", "fitted")
+"""Errors that leave nothing out."""
+ON_ALL_ROWS = (
+    "the prior is estimated on all rows of split `fit`, so that no part of them is held out from it"
+)
+
 
 def calibration_text(cells: Sequence[Found]) -> str:
     """Temperatures, errors on rows and families left out, warnings, per cell that fitted something."""
@@ -32,7 +40,7 @@ def calibration_text(cells: Sequence[Found]) -> str:
     if not fitted:
         return ""
     axes = differing_axes([cell.record for cell in cells])
-    temperatures, errors, remarks = [], [], []
+    temperatures, errors, remarks, families = [], [], [], []
     for cell in fitted:
         label = harmless(cell_label(cell.record, axes))
         found: Mapping[str, Any] = cell.record.data["calibration"]
@@ -41,16 +49,22 @@ def calibration_text(cells: Sequence[Found]) -> str:
         for bucket, fallback in found.get("fallbacks", {}).items():
             where = f"uses {fallback['to']}: {fallback['why']}"
             remarks.append(f"- {label}: bucket {harmless(bucket)} {harmless(where)}")
+        measured = found.get("errors", {})
         for key, name in ERRORS.items():
-            if entry := found.get("errors", {}).get(key):
+            if (entry := measured.get(key)) and (key in ALWAYS or _held_out(found)):
                 ece = number(entry.get("ece_15"))
                 errors.append([label, name, number(entry["nll"]), ece, str(entry["n"])])
         if found.get("prior"):
             remarks.append(f"- {label}: position prior, estimator {harmless(found['prior'])}")
+            if found["prior"] not in (None, CONTENT_FREE):
+                remarks.append(f"- {label}: {ON_ALL_ROWS}")
+        if _held_out(found):
+            families += _families(label, measured.get("left_out", {}).get("families", {}))
         remarks += [
             f"- {label}: {harmless(text)}"
             for text in found.get("warnings", [])
-            if AT_THE_LIMIT not in text  # told beside the verdict
+            if AT_THE_LIMIT not in text
+            and LEFT_OUT not in text  # told beside the verdict, and as a table
         ]
     parts = [
         "Fitted on the rows of split `fit` of the same run; every other table is of the other rows."
@@ -59,9 +73,34 @@ def calibration_text(cells: Sequence[Found]) -> str:
         parts.append(markdown_table(["cell", "bucket", "temperature"], temperatures, left=2))
     if errors:
         parts.append(markdown_table(["cell", "measured on", "NLL", "ECE-15", "n"], errors, left=2))
+    if families:
+        head = ["cell", "family left out", "NLL before", "NLL after", "change", "n"]
+        table = markdown_table(head, families, left=2)
+        parts.append(
+            f"<details><summary>{len(families)} families, each left out of a fit</summary>\n\n{table}\n\n</details>"
+        )
     if remarks:
         parts.append("\n".join(remarks))
     return "\n\n".join(parts)
+
+
+def _held_out(found: Mapping[str, Any]) -> bool:
+    """Whether anything was fitted that a family or a fold can be left out of."""
+    return bool(found.get("temperatures")) and found.get("prior") in (None, CONTENT_FREE)
+
+
+def _families(label: str, families: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    return [
+        [
+            label,
+            harmless(name),
+            number(each["nll_raw"]),
+            number(each["nll"]),
+            entry_text({**each, "value": each["nll"] - each["nll_raw"]}),
+            str(each["n"]),
+        ]
+        for name, each in families.items()
+    ]
 
 
 def sensitivity_table(cells: Sequence[Found]) -> str:
@@ -79,6 +118,7 @@ def sensitivity_table(cells: Sequence[Found]) -> str:
     if not rows:
         return ""
     table = markdown_table(["cell", "metric", "value", "of the labels", "n"], rows, left=2)
-    lines = [f"- `{name}`: {text}" for name, text in sensitivity.DEFINITIONS.items()]
-    shown = {row[1] for row in rows}
-    return table + "\n\n" + "\n".join(line for line in lines if line.split("`")[1] in shown)
+    shown = dict.fromkeys(row[1] for row in rows)
+    known = {name: text for record in records for name, text in record.metric_definitions.items()}
+    lines = [f"- `{name}`: {harmless(known[name])}" for name in shown if name in known]
+    return "\n\n".join(filter(None, [table, "\n".join(lines)]))

@@ -8,7 +8,7 @@ from typing import Any
 from reflex.errors import ReflexError
 from reflex.metrics import Comparison, check_block, compare, verdict
 from reflex.remote.remote import OF_THE_SERVER
-from reflex.reporting.sweep import Sweep, verdict_block
+from reflex.reporting.sweep import Sweep, matches, named_axes, verdict_block
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found, RunRecord
 
@@ -56,14 +56,6 @@ def judge_sweep(sweep: Sweep) -> list[Judged]:
     return [_judge(block, baseline, cells, varying[setting]) for setting, cells in settings.items()]
 
 
-def matches(record: RunRecord, name: str) -> bool:
-    """Whether a rule's cell name (`orders=two`, `orders=two,prompt=chat`) means this cell."""
-    if record.name == name:
-        return True
-    pairs = _pairs(name)
-    return bool(pairs) and all(str(record.axes.get(key)) == value for key, value in pairs.items())
-
-
 def _judge(block: dict[str, Any], baseline: str, cells: dict[str, Found], setting: str) -> Judged:
     comparisons: dict[str, Comparison] = {}
     problems = []
@@ -101,14 +93,9 @@ def _judge(block: dict[str, Any], baseline: str, cells: dict[str, Found], settin
     )
 
 
-def _pairs(name: str) -> dict[str, str]:
-    parts = [part.partition("=") for part in name.split(",")]
-    return {key.strip(): value.strip() for key, equals, value in parts if equals}
-
-
 def _setting(record: RunRecord, name: str) -> str:
     """What two cells must share to be compared: every axis outside the rule's names, and the seed."""
-    named = set(_pairs(name))
+    named = set(named_axes(name))
     if "model" in named:  # what a server is made of belongs to which model answers
         named |= set(OF_THE_SERVER)
     rest = {key: value for key, value in record.axes.items() if key not in named}

@@ -4,8 +4,8 @@ temperatures were stopped by the limit."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -13,24 +13,33 @@ from pathlib import Path
 import numpy as np
 
 from reflex.calibration.minimise import at_bound
+from reflex.metrics import Difference, scores
+from reflex.metrics.baselines import uniform_losses
 from reflex.metrics.frame import items
+from reflex.metrics.paired import judge
+from reflex.metrics.resampling import differences
 from reflex.reporting.comparisons import Judged
 from reflex.reporting.hand import harmless
-from reflex.reporting.tables import CELL_METRICS, cell_label, differing_axes, number
+from reflex.reporting.tables import CELL_METRICS, NOTHING, cell_label, differing_axes, number
 from reflex.reporting.words import cell_word, in_brackets
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found
+
+TIED_SHARE = 0.02
+"""A cell with more ties than this among its answers is said to have them."""
 
 
 @dataclass(frozen=True)
 class Uniform:
     """Figures of the answer "every option equally likely" on a cell's own rows. Accuracy is expected: one in
-    the number of options of each row with one gold answer; None where there is none."""
+    the number of options of each row with one gold answer; None where there is none. `above`: per loss, the
+    cell's minus the uniform answer's, paired row by row."""
 
     accuracy: float | None
     nll: float
     brier: float
     n: int
+    above: Mapping[str, Difference] = field(default_factory=dict, compare=False)
 
 
 def uniform(cell: Found) -> Uniform:
@@ -43,14 +52,22 @@ def uniform(cell: Found) -> Uniform:
 def _uniform(path: Path, _sha256: str) -> Uniform:
     """As `uniform`; a page asks several times for the same predictions."""
     x = items(read_predictions(path))
-    real_nk = np.arange(x.target_nk.shape[1]) < x.options_n[:, None]
-    p_nk = real_nk / x.options_n[:, None]
+    losses = uniform_losses(x)
+    own = {"nll": scores.nll(x), "brier": scores.brier(x)}
+    above = differences(
+        np.stack([losses[name] for name in losses], axis=1),
+        np.stack([own[name] for name in losses], axis=1),
+        x.group_n,
+        list(losses),
+        ["lower"] * len(losses),
+    )
     chance_n = 1 / x.options_n[x.scored_n]
     return Uniform(
         accuracy=float(chance_n.mean()) if len(chance_n) else None,
-        nll=float(np.log(x.options_n).mean()),
-        brier=float(((p_nk - x.target_nk) ** 2).sum(axis=1).mean()),
+        nll=float(losses["nll"].mean()),
+        brier=float(losses["brier"].mean()),
         n=len(x),
+        above={one.metric: one for one in above},
     )
 
 
@@ -81,35 +98,56 @@ def cost_caution(cells: Sequence[Found]) -> str:
 
 
 def below_uniform(judged: Sequence[Judged]) -> Iterator[str]:
-    """Per outcome whose metric is a loss: the compared cells that are not better than the uniform answer."""
+    """Per outcome whose metric is a loss: the compared cells that are not shown to be better than the uniform
+    answer, on the same rows."""
     for one in judged:
-        if worse := _not_above_uniform(one):
-            told = ", ".join(f"{name} ({said})" for name, said in worse.items())
+        if found := _not_shown_better(one):
+            told = "; ".join(f"{name} {_gap(above)}" for name, above in found.items())
             yield harmless(
-                f"Not better in {CELL_METRICS[_metric(one)]} than every option equally likely: {told}."
+                f"Not shown to be better in {CELL_METRICS[_metric(one)]} than every option equally likely: {told}."
             )
 
 
 def nothing_known(one: Judged) -> bool:
-    """Whether the rule's metric is a loss and none of the compared cells is better than the uniform answer."""
-    return bool(one.cells) and len(_not_above_uniform(one)) == len(one.cells)
+    """Whether the rule's metric is a loss and none of the compared cells is shown to be better than the uniform
+    answer."""
+    return bool(one.cells) and len(_not_shown_better(one)) == len(one.cells)
 
 
 def _metric(one: Judged) -> str:
     return next((found.metric for found in one.comparisons.values()), "")
 
 
-def _not_above_uniform(one: Judged) -> dict[str, str]:
-    """Cell → its figure and the uniform answer's."""
-    metric, worse = _metric(one), {}
-    if metric not in ("nll", "brier"):
-        return {}
-    for name, cell in one.cells.items():
-        value = cell.record.metrics.get(metric, {}).get("value")
-        floor = getattr(uniform(cell), metric)
-        if value is not None and value >= floor:
-            worse[name] = f"{number(value)}, uniform {number(floor)}"
-    return worse
+def _not_shown_better(one: Judged) -> dict[str, Difference]:
+    """Cell → its loss against the uniform answer's, where the 95 % interval is not below zero."""
+    found = {name: uniform(cell).above.get(_metric(one)) for name, cell in one.cells.items()}
+    return {name: each for name, each in found.items() if each and judge(each) != "better"}
+
+
+def _gap(above: Difference) -> str:
+    interval = NOTHING
+    if above.low is not None and above.high is not None:
+        interval = f"{number(above.low, sign=True)} to {number(above.high, sign=True)}"
+    word = "worse" if judge(above) == "worse" else "cannot tell"
+    return f"{number(above.value, sign=True)} ({interval}, {word})"
+
+
+def tied_text(cells: Sequence[Found]) -> str:
+    """One line per cell that often gives several options exactly the same largest probability; empty where none
+    does."""
+    axes = differing_axes([cell.record for cell in cells])
+    lines = []
+    for cell in cells:
+        x = items(read_predictions(cell.path))
+        top_n = x.p_nk.max(axis=1)
+        tied = int(((x.p_nk == top_n[:, None]).sum(axis=1) > 1).sum())
+        if tied > TIED_SHARE * len(x):
+            lines.append(
+                f"{harmless(cell_label(cell.record, axes))}: {tied} of {len(x)} answers give several options exactly "
+                "the same largest probability. The first declared of them counts as the answer, so that accuracy, "
+                "ECE and AURC of this cell follow the order of options there."
+            )
+    return "\n\n".join(lines)
 
 
 def at_the_limit(cells: Sequence[Found]) -> str:

@@ -6,18 +6,11 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from reflex.reporting.agreement import agreement_text
 from reflex.reporting.calibrations import calibration_text, sensitivity_table
 from reflex.reporting.comparisons import Judged, judge_sweep
-from reflex.reporting.context import (
-    at_the_limit,
-    below_uniform,
-    cost_caution,
-    nothing_known,
-    uniform_text,
-)
+from reflex.reporting.context import cost_caution, tied_text, uniform_text
 from reflex.reporting.experiments import Experiment
 from reflex.reporting.hand import SIGNATURE, Section, harmless, read_blocks, weave
 from reflex.reporting.index import index_path, write_index
@@ -25,7 +18,7 @@ from reflex.reporting.plots import MOST_CELLS, reliability_svg
 from reflex.reporting.provenance import definitions, provenance
 from reflex.reporting.published import CAUTION, published_svg, published_table
 from reflex.reporting.sources import macro_text, mean_ece_text, notes_text, sources_table
-from reflex.reporting.sweep import MANIFEST, Places, Sweep, verdict_block
+from reflex.reporting.sweep import MANIFEST, Places, Sweep, not_run
 from reflex.reporting.tables import (
     CELL_METRICS,
     cells_table,
@@ -35,9 +28,10 @@ from reflex.reporting.tables import (
     split_table,
 )
 from reflex.reporting.training import training_table
-from reflex.reporting.words import data_line, sweep_word
+from reflex.reporting.verdicts import verdict_summary, verdict_text
+from reflex.reporting.words import sweep_word
 from reflex.tracking.files import write_atomic, write_atomic_all
-from reflex.tracking.record import PREDICTIONS, RECORD, json_text
+from reflex.tracking.record import FIT_PREDICTIONS, PREDICTIONS, RECORD, json_text
 
 SPLITS = {
     "By question type": "type",
@@ -99,7 +93,7 @@ def page_sections(
     """The generated part of a page, top first; sections that would be empty are left out. `plotted`:
     the plots beside it."""
     sections = [Section(None, _top(sweep, experiment, page))]
-    sections.append(Section("Verdict", _verdict(sweep, judged)))
+    sections.append(Section("Verdict", verdict_text(sweep, judged)))
     if sweep.finished:
         sections.append(Section("Cells", _cells(sweep)))
     if sweep.failed:
@@ -161,41 +155,16 @@ def _why_partial(sweep: Sweep) -> str:
         return "A debug run: it shows that the machinery works and nothing about the hypothesis."
     if any(record.limited for record in records):
         return "A limited run: part of the data or of the experiment's cells, or other settings than its own."
-    return "A run of its own, outside an experiment."
-
-
-def _verdict(sweep: Sweep, judged: Sequence[Judged]) -> str:
-    block = verdict_block(sweep)
-    stopped = at_the_limit(sweep.finished)
-    if block is None:
-        none = "No paired decision rule is recorded, so the numbers below stand without a verdict by this page."
-        return "\n\n".join(filter(None, [none, stopped]))
-    parts = [_outcome(one) for one in judged]
-    parts += [*below_uniform(judged), *filter(None, [stopped])]
-    if line := data_line(sweep):
-        parts.append(f"On these rows: {harmless(line)}.")
-    return "\n\n".join([*parts, f"Decision rule: {_rule(block)}."])
-
-
-def _outcome(one: Judged) -> str:
-    setting = f" ({harmless(one.setting)})" if one.setting else ""
-    return f"**{one.verdict.capitalize()}**{setting}. {harmless(one.sentence)}"
-
-
-def _rule(block: dict[str, Any]) -> str:
-    candidates = block.get("candidates")
-    names = candidates if isinstance(candidates, list) else [candidates]
-    return harmless(
-        f"{' and '.join(map(str, names))} against {block.get('baseline')} on {block.get('metric')}, "
-        f"margin {block.get('margin', 0)}, {block.get('comparison', 'paired_bootstrap')}, "
-        "Holm's correction over the candidates"
-    )
+    if any(record.experiment is None for record in records):
+        return "A run of its own, outside an experiment."
+    return f"The sweep ended before {harmless(', '.join(not_run(sweep.cells)))}; run the experiment again to go on."
 
 
 def _cells(sweep: Sweep) -> str:
     parts = [
         cells_table(sweep.finished),
         uniform_text(sweep.finished),
+        tied_text(sweep.finished),
         cost_caution(sweep.finished),
     ]
     return "\n\n".join(filter(None, parts))
@@ -274,8 +243,8 @@ def _keep_records(
         names = [PREDICTIONS] if cell.record.predictions is not None else []
         # A server's answers, with the latency and the errors of every request: the record names the file.
         answers = cell.record.cost.get("requests", {}).get("file")
-        if answers and (cell.path / answers).is_file():
-            names.append(answers)
+        further = [FIT_PREDICTIONS, *([answers] if answers else [])]
+        names += [name for name in further if (cell.path / name).is_file()]
         write_atomic_all(
             {target / name: (cell.path / name).read_bytes() for name in [*names, RECORD]}
         )
@@ -289,18 +258,7 @@ def _keep_records(
         "finished": sweep.newest,
         "title": experiment.title,
         "question": experiment.question or experiment.hypothesis,
-        "verdict": _summary(judged),
+        "verdict": verdict_summary(judged),
         "superseded": sweep.superseded,
     }
     write_atomic(folder / MANIFEST, json_text(manifest).encode("utf-8"))
-
-
-def _summary(judged: Sequence[Judged]) -> str:
-    """The verdict in the index: the word, and the word per candidate."""
-    parts = []
-    for one in judged:
-        details = "; ".join(f"{name}: {found['verdict']}" for name, found in one.details.items())
-        setting = f"{one.setting}: " if one.setting else ""
-        none = "; no compared cell beats equally likely options" if nothing_known(one) else ""
-        parts.append(f"{setting}{one.verdict}" + (f" ({details})" if details else "") + none)
-    return " · ".join(parts) or "no paired rule: the marks in its reasoning"

@@ -57,9 +57,15 @@ def definitions(sweep: Sweep, shown: Iterable[str]) -> str:
     for cell in sweep.cells:
         known = {**cell.record.metric_definitions, **known}
     lines = [f"- `{name}`: {harmless(known[name])}" for name in shown if name in known]
+    if any("ece_10_soft" in cell.record.metrics for cell in sweep.cells):
+        lines.append(
+            "- Labels of some rows are shares of raters: there the columns ECE are `ece_10_soft` and "
+            "`ece_15_soft`, against the label's own probability of the top answer."
+        )
     lines.append(
         "- smallest detectable: the true difference that a comparison like this one finds in 80 of 100 repeats, "
-        "2.8 standard errors (over groups, as the interval)."
+        "alone and after Holm's first step: 2.8 standard errors (over groups, as the interval) for one comparison, "
+        "3.1 for two, 3.4 for five. A p-value with ≤ is the smallest that the resamples can tell."
     )
     lines.append(f"- The reliability diagram has {BINS} equal bins of the top probability.")
     lines.append(

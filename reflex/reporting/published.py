@@ -9,8 +9,10 @@ from typing import Any
 from reflex.benchmarks.s1.board import SOURCES, source_of
 from reflex.reporting.hand import harmless
 from reflex.reporting.plots import COLOURS, MARKERS, MOST_CELLS
+from reflex.reporting.sources import constant_answer
 from reflex.reporting.tables import NOTHING, cell_label, differing_axes, markdown_table, number
 from reflex.reporting.words import sources, word_of
+from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found
 
 CAUTION = (
@@ -46,7 +48,7 @@ def published_table(cells: Sequence[Found]) -> str:
         [
             "majority answer",
             "these rows",
-            *(number(each.get("majority"), 3) for each in facts.values()),
+            *(number(_majority(cells, name), 3) for name in facts),
         ]
     )
     systems = dict.fromkeys(system for each in facts.values() for system in each["published"])
@@ -86,10 +88,8 @@ def published_svg(cells: Sequence[Found]) -> bytes | None:
         for name, each in facts.items():
             values = list(each["published"].values())
             plot.scatter(values, [places[name]] * len(values), s=14, color="#bbbbbb", zorder=1)
-            if each.get("majority") is not None:
-                plot.plot(
-                    each["majority"], places[name], marker="|", markersize=14, color="#555555"
-                )
+            if (majority := _majority(cells, name)) is not None:
+                plot.plot(majority, places[name], marker="|", markersize=14, color="#555555")
         for index, cell in enumerate(drawn):
             shift = 0.22 * ((index + 1) / (len(drawn) + 1) - 0.5) * 2
             for name in facts:
@@ -120,6 +120,13 @@ def published_svg(cells: Sequence[Found]) -> bytes | None:
         sink = io.BytesIO()
         figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": "reflex.report"})
     return sink.getvalue()
+
+
+def _majority(cells: Sequence[Found], name: str) -> float | None:
+    """What the best constant answer gets on a source's rows in the first cell that has some."""
+    cell = next(cell for cell in cells if name in cell.record.by.get("source", {}))
+    frame = read_predictions(cell.path)
+    return constant_answer(frame[frame["source"] == name])[0]
 
 
 def _with_word(cell: Found, name: str) -> str:

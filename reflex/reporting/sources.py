@@ -6,8 +6,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from reflex.benchmarks.s1.board import macro
 from reflex.benchmarks.s1.definitions import FAST, SUBSETS
+from reflex.metrics import Metric
+from reflex.metrics.baselines import constant_correct
+from reflex.metrics.frame import items
+from reflex.metrics.intervals import mean
+from reflex.metrics.scores import correct
 from reflex.reporting.hand import harmless
 from reflex.reporting.tables import (
     CELL_METRICS,
@@ -18,12 +26,19 @@ from reflex.reporting.tables import (
     entry_text,
     markdown_table,
     number,
+    shown_entry,
 )
 from reflex.reporting.words import ABSENT, cell_word, in_brackets, sources, word_of
-from reflex.tracking.record import Found, RunRecord
+from reflex.tracking.predictions import read_predictions
+from reflex.tracking.record import Found
 
 SUITES = (set(SUBSETS), set(FAST))
 """The subsets whose mean is a macro of S1Bench."""
+
+ABOUT_MAJORITY = (
+    "Majority: the best constant answer to each question of a source, on the same rows. Above and below: the paired "
+    "95 % interval of the difference, over groups, excludes zero; every line by itself, uncorrected for their number."
+)
 
 
 def sources_table(cells: Sequence[Found]) -> str:
@@ -41,41 +56,54 @@ def sources_table(cells: Sequence[Found]) -> str:
             why = harmless(facts.get("reason", NOTHING))
             rows.append([harmless(name), harmless(facts["word"]), why, *dashes])
             continue
-        for record in asked:
-            rows.append(_row(name, record, cell_label(record, axes)))
+        for cell in cells:
+            if name in sources(cell.record):
+                rows.append(_row(name, cell, cell_label(cell.record, axes)))
     if not rows:
         return ""
     first, *rest = (CELL_METRICS[name] for name in SPLIT_METRICS)
     head = ["source", "word", "cell", first, "majority", "against majority", *rest, "n"]
-    return markdown_table(head, rows, left=3)
+    return f"{markdown_table(head, rows, left=3)}\n\n{ABOUT_MAJORITY}"
 
 
-def _row(name: str, record: RunRecord, label: str) -> list[str]:
-    facts = sources(record)[name]
-    metrics = record.by.get("source", {}).get(name, {})
-    shown = [entry_text(metrics.get(metric)) for metric in SPLIT_METRICS]
-    majority = facts.get("majority")
+def _row(name: str, cell: Found, label: str) -> list[str]:
+    facts = sources(cell.record)[name]
+    metrics = cell.record.by.get("source", {}).get(name, {})
+    shown = [entry_text(shown_entry(metrics, metric)) for metric in SPLIT_METRICS]
+    frame = read_predictions(cell.path)
+    majority, beyond = constant_answer(frame[frame["source"] == name])
     return [
         harmless(name),
         harmless(word_of(facts) or NOTHING),
         harmless(label),
         shown[0],
         number(majority, 3),
-        against(metrics.get("accuracy"), majority),
+        against(beyond),
         *shown[1:],
         str(metrics.get("nll", {}).get("n", NOTHING)),
     ]
 
 
-def against(accuracy: Mapping[str, Any] | None, majority: float | None) -> str:
-    """Accuracy minus the majority baseline, and whether the 95 % interval lies on one side of it."""
-    if not accuracy or accuracy.get("value") is None or majority is None:
+def constant_answer(rows: pd.DataFrame) -> tuple[float | None, Metric]:
+    """(accuracy of the best constant answer to each question, our accuracy minus it with its paired interval) on
+    these rows of one source."""
+    if not (rows["gold"] >= 0).any():
+        return None, mean(np.zeros(0), np.zeros(0, dtype=np.int64))
+    x = items(rows)
+    keep_n = x.scored_n
+    constant_n = constant_correct(rows)
+    return float(constant_n.mean()), mean(correct(x)[keep_n] - constant_n, x.group_n[keep_n])
+
+
+def against(beyond: Mapping[str, Any]) -> str:
+    """Accuracy minus the majority's, and whether its 95 % interval lies on one side of zero."""
+    if beyond.get("value") is None:
         return NOTHING
-    text = number(accuracy["value"] - majority, 3, sign=True)
-    low, high = accuracy.get("low"), accuracy.get("high")
+    text = number(beyond["value"], 3, sign=True)
+    low, high = beyond.get("low"), beyond.get("high")
     if low is None or high is None:
         return text
-    side = "above" if low > majority else "below" if high < majority else "cannot tell"
+    side = "above" if low > 0 else "below" if high < 0 else "cannot tell"
     return f"{text} {side}"
 
 
@@ -87,8 +115,11 @@ def mean_ece_text(cells: Sequence[Found]) -> str:
     lines = []
     for record in records:
         by_source = record.by.get("source", {})
-        found = [by_source[name]["ece_10"] for name in sources(record) if name in by_source]
-        if len(found) < 2 or any(entry.get("value") is None for entry in found):
+        entries = [
+            shown_entry(by_source[name], "ece_10") for name in sources(record) if name in by_source
+        ]
+        found = [entry for entry in entries if entry and entry.get("value") is not None]
+        if len(found) < 2 or len(found) < len(entries):
             continue
         mean = sum(entry["value"] for entry in found) / len(found)
         calibrated = sum(entry.get("reference_mean") or 0.0 for entry in found) / len(found)

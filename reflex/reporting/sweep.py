@@ -50,7 +50,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The cells of one group. `full`: neither limited nor debug, and at least one cell finished."""
+    """The cells of one group. `full`: neither limited nor debug, one finished, and all there that the rule names."""
 
     experiment: str | None
     group: str
@@ -146,9 +146,10 @@ def group_sweeps(found: Iterable[Found]) -> list[Sweep]:
         groups.setdefault((cell.record.group, is_partial(cell.record)), []).append(cell)
     sweeps = []
     for (group, partial), cells in groups.items():
-        done = any(cell.record.status == "finished" for cell in cells)
         ordered = sorted(cells, key=_place)
-        sweeps.append(Sweep(ordered[0].record.experiment, group, done and not partial, ordered))
+        done = any(cell.record.status == "finished" for cell in cells)
+        full = done and not partial and not not_run(ordered)
+        sweeps.append(Sweep(ordered[0].record.experiment, group, full, ordered))
     return sorted(sweeps, key=lambda sweep: (sweep.newest, sweep.group))
 
 
@@ -184,8 +185,31 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def not_run(cells: Sequence[Found]) -> list[str]:
+    """Cells that the newest rule names and none of `cells` is: the sweep was ended before them."""
+    records = [cell.record for cell in cells]
+    block = _block(max(records, key=lambda record: record.finished)) or {}
+    names = [block.get("baseline"), *(block.get("candidates") or [])]
+    wanted = [name for name in names if isinstance(name, str) and "=*" not in name]
+    return [name for name in wanted if not any(matches(record, name) for record in records)]
+
+
+def matches(record: RunRecord, name: str) -> bool:
+    """Whether a rule's cell name (`orders=two`, `orders=two,prompt=chat`) means this cell."""
+    if record.name == name:
+        return True
+    pairs = named_axes(name)
+    return bool(pairs) and all(str(record.axes.get(key)) == value for key, value in pairs.items())
+
+
+def named_axes(name: str) -> dict[str, str]:
+    """Axis → value of a rule's cell name."""
+    parts = [part.partition("=") for part in name.split(",")]
+    return {key.strip(): value.strip() for key, equals, value in parts if equals}
+
+
 def _block(record: RunRecord) -> dict[str, Any] | None:
-    block = record.config.get("experiment_verdict") or record.config.get("verdict")
+    block = record.config.get("verdict")
     return dict(block) if isinstance(block, dict) else None
 
 

@@ -50,6 +50,13 @@ def entry_text(entry: Mapping[str, Any] | None) -> str:
     return text
 
 
+def shown_entry(metrics: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """The entry of a column. A calibration error of rows with soft labels is the one against the label's own
+    probability: a perfect model of divided raters is not miscalibrated. With hard labels the two are one."""
+    entry: Mapping[str, Any] | None = metrics.get(f"{name}_soft", metrics.get(name))
+    return entry
+
+
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
     """A table whose first `left` columns are text and the others numbers."""
     rule = ["---"] * left + ["---:"] * (len(head) - left)
@@ -112,7 +119,7 @@ def cell_rows(records: Sequence[RunRecord]) -> tuple[list[str], list[list[str]]]
             [
                 *([axis_value(record, key) for key in axes] or [record.name]),
                 *([word or NOTHING] if any(words) else []),
-                *(entry_text(record.metrics.get(name)) for name in shown),
+                *(entry_text(shown_entry(record.metrics, name)) for name in shown),
                 sample_size(record),
                 number(cost.get("tokens_per_decision"), 1),
                 number(cost.get("ms_per_decision"), 2),
@@ -147,7 +154,7 @@ def split_table(cells: Sequence[Found], column: str) -> str:
                     harmless(value),
                     *([harmless(known.get(value, NOTHING))] if any(words) else []),
                     harmless(cell_label(record, axes)),
-                    *(entry_text(metrics.get(name)) for name in SPLIT_METRICS),
+                    *(entry_text(shown_entry(metrics, name)) for name in SPLIT_METRICS),
                     str(metrics.get("nll", {}).get("n", NOTHING)),
                 ]
             )
@@ -194,10 +201,10 @@ def comparison_table(judged: Judged) -> str:
                     number(one.candidate),
                     number(one.value, sign=True),
                     interval,
-                    p_text(one.p_value),
-                    p_text(adjusted.get(metric, {}).get(name)),
+                    p_text(one.p_value, one.p_at_most),
+                    p_text(adjusted.get(metric, {}).get(name), one.p_at_most),
                     str(one.n),
-                    number(one.detectable),
+                    number(one.detectable_of(len(judged.comparisons))),
                 ]
             )
     head = ["comparison", "metric", "baseline", "candidate", "difference", "95 % interval"]
@@ -205,8 +212,10 @@ def comparison_table(judged: Judged) -> str:
     return markdown_table(head, rows, left=2)
 
 
-def p_text(value: float | None) -> str:
-    """A p-value to three decimals."""
+def p_text(value: float | None, at_most: bool = False) -> str:
+    """A p-value to three decimals; `at_most`: it is a bound."""
     if value is None:
         return NOTHING
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if value < 0.001:
+        return "< 0.001"
+    return f"≤ {value:.3f}" if at_most else f"{value:.3f}"

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from reflex.tracking.record import FIT_PREDICTIONS
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
     from reflex.calibration.fitted import Calibration
     from reflex.data.rows import Row
     from reflex.decider import Decider
-
-FIT_PREDICTIONS = "fit_predictions.parquet"
-"""Beside `predictions.parquet`: what was read of the rows of split `fit`, for further fits."""
 
 
 @dataclass(frozen=True)

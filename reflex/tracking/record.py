@@ -57,6 +57,8 @@ __all__ = [
 
 RECORD = "record.json"
 PREDICTIONS = "predictions.parquet"
+FIT_PREDICTIONS = "fit_predictions.parquet"
+"""Beside `predictions.parquet`: what was read of the rows of split `fit`, for further fits."""
 
 
 @dataclass(frozen=True)
