@@ -17,7 +17,7 @@ from reflex.data.rows import Row, write_jsonl
 from reflex.errors import ConfigError, ContaminationError
 from reflex.release import manifest_of
 from reflex.reporting.sources import mean_ece_text, mean_interval
-from reflex.tasks.lineage import ROWS
+from reflex.tasks.lineage import ROWS, all_trained_on, part_folders
 from reflex.tasks.release import Release, contamination, copy_parts, guard_report
 from reflex.tasks.release_card import card
 from reflex.tracking.files import write_folder
@@ -255,6 +255,85 @@ def test_a_row_whose_question_holds_benchmark_text_is_not_released(
     prepared(f"{evidence}? Does the passage say so?")
     with pytest.raises(ContaminationError, match=r"row r1 and 0 more share text with a benchmark"):
         guard_report(record)
+
+
+def question_rows(folder: Path, source: str, instructions: str = "Is it so?") -> None:
+    question = {"type": "noul", "instructions": instructions}
+    row = {"id": source, "state": "A text.", "questions": {"q": question}, "labels": {"q": True}}
+    write_jsonl(folder / ROWS, [Row.from_json({**row, "source": source})])
+
+
+def trained(folder: Path, source: str, allow: list[str], **facts: Any) -> Path:
+    """The folder of a training of one row."""
+    folder.mkdir()
+    training = {"rows": 1, "steps": 2, "tokens": 30, **facts}
+    mixture = {"sources": {source: {"rows": 1, "times_seen": 1.0, "family": source}}}
+    config = {"train": {"method": "x"}, "mixture": {"allow": allow}}
+    for name, each in (("training", training), ("mixture", mixture), ("config", config)):
+        (folder / f"{name}.json").write_text(json.dumps(each))
+    question_rows(folder, source)
+    (folder / "adapter").mkdir()
+    (folder / "heads.safetensors").write_text(source)
+    return folder
+
+
+@pytest.mark.parametrize("gone_on", [True, False])
+def test_a_head_over_an_older_adapter_tells_and_guards_both_trainings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone_on: bool
+) -> None:
+    old = trained(tmp_path / "old", "emotion", [])
+    before = {"went_on_from": str(old)} if gone_on else {}
+    new = trained(tmp_path / "new", "sst5", ["boolq"], **before)
+    config = configured({"pointer": new / "heads.safetensors"}, adapter=str(old / "adapter"))
+    config["readout"]["candidates"] = {"weights": str(new / "heads.safetensors")}
+    record = fake_record(config=config)
+    work = tmp_path / "work"
+    work.mkdir()
+    _, facts = copy_parts(work, tmp_path, record)
+    assert facts is not None
+    counted = ("steps", "rows", "tokens", "trainings")
+    assert [facts["training"][key] for key in counted] == [4, 2, 60, 2]
+    assert {name: each["rows"] for name, each in facts["mixture"]["sources"].items()} == {
+        "sst5": 1,
+        "emotion": 1,
+    }
+    assert "told to let boolq through" in contamination(facts, tmp_path / "none.json")
+
+    monkeypatch.setenv("REFLEX_DATA", str(tmp_path))
+    evidence = "The quick brown fox jumps over the lazy dog near the river"
+    (tmp_path / "s1bench").mkdir()
+    rows = [{"id": "v", "evidence": "unlike", "claim": evidence}]
+    write_lines(tmp_path / "s1bench" / "vitaminc.jsonl", rows)
+    report = guard_report(record)
+    assert report == {
+        "benchmark_rows": {"s1bench/vitaminc.jsonl": 1},
+        "trained_rows_checked": 2,
+        "trainings_checked": 2,
+    }
+    manifest = manifest_of(EMBEDDED)
+    assert manifest is not None
+    fitted = json.loads((EMBEDDED / "calibration.json").read_text())
+    told = card({**manifest, "guard": report}, fitted, EMBEDDED)
+    assert "The 2 rows prepared for the 2 trainings of its parts were held against" in told
+    for folder, source in ((old, "emotion"), (new, "sst5")):
+        question_rows(folder, source, evidence)
+        with pytest.raises(ContaminationError, match=f"{folder}/{ROWS}: row {source} and 0 more"):
+            guard_report(record)
+        question_rows(folder, source)
+
+
+def test_an_adapter_that_tells_nothing_is_told_beside_a_trained_head(tmp_path: Path) -> None:
+    new, unknown = trained(tmp_path / "new", "emotion", []), tmp_path / "unknown"
+    (unknown / "adapter").mkdir(parents=True)
+    folders = part_folders(
+        configured({"pointer": new / "heads.safetensors"}, adapter=str(unknown / "adapter"))
+    )
+    assert folders == [new, unknown]
+    facts = all_trained_on(folders)
+    assert facts is not None
+    assert facts["training"]["unknown_before"] is True
+    assert list(facts["mixture"]["sources"]) == ["emotion"]
+    assert all_trained_on([unknown]) is None
 
 
 def test_temperatures_fitted_on_half_of_mmlu_are_told(tmp_path: Path) -> None:

@@ -206,6 +206,24 @@ def test_a_new_readout_or_an_unused_option_renames_no_cell() -> None:
     assert kept["readout"]["a"] == {"x": 1}
 
 
+def test_the_precision_of_a_training_is_another_cell_and_its_default_is_none() -> None:
+    from reflex.loading import compose
+
+    def kept(*words: str) -> dict[str, Any]:
+        cfg = compose(["mixture=embedded", "readout=pointer", *words])
+        return hashed_config(OmegaConf.to_container(cfg, resolve=True))  # type: ignore[arg-type]
+
+    half = "trainer.precision=bf16-true"
+    for task in ("train", "train_evaluate"):
+        own = kept(f"task={task}")
+        assert not {"precision", "trainer"} & own.keys()
+        assert kept(f"task={task}", half) == {**own, "precision": "bf16-true"}
+        assert kept(f"task={task}", "trainer=ddp") == own
+    frozen = ("task=train_evaluate", "train=frozen")
+    assert kept(*frozen, half) == kept(*frozen)
+    assert kept("task=evaluate", half) == kept("task=evaluate")
+
+
 def test_another_template_beside_the_same_weights_is_another_cell(tmp_path: Path) -> None:
     from reflex.tasks.facts import text_sha256
 
@@ -278,6 +296,21 @@ def test_smoke_beats_an_experiment_and_the_command_line_beats_smoke(
     assert ended.status == 0
     (record,) = [f.record for f in find_records(tmp_runs).found if f.record.data["n_rows"] == 2]
     assert record.config["backbone"]["path"] == "qwen3"
+
+
+def test_smoke_does_not_train_under_the_name_of_the_real_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from reflex.loading import compose
+    from reflex.tasks.identity import SWEEP, Sweep
+    from reflex.tasks.smoke import shrink
+
+    monkeypatch.setenv(SWEEP, "")
+    for given, name in (((), None), (("train.name=mine",), "mine")):
+        Sweep((), (), tuple(word.partition("=")[0] for word in given), None).to_env()
+        cfg = compose(["experiment=embedded_release", "debug=smoke", *given])
+        shrink(cfg)
+        assert cfg.train.name == name
 
 
 # -- failures ---------------------------------------------------------------------------------

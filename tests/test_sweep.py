@@ -254,6 +254,8 @@ def test_less_than_the_experiments_own_sweep_is_marked_partial(
         ("+prompt.texts.question_heading=Task", False),
         ("~mixture.sources.snli", False),
         ("train.lr=0.1", False),
+        ("trainer.precision=bf16-true", False),
+        ("trainer.devices=2", True),
         ("model=remote", False),
         ("task=train", False),
     ],

@@ -15,6 +15,7 @@ import pytest
 
 from reflex.errors import RecordError
 from reflex.tracking import environment
+from reflex.tracking.files import write_atomic
 from reflex.tracking.predictions import predictions_bytes, read_predictions
 from reflex.tracking.record import (
     RunRecord,
@@ -109,9 +110,18 @@ def test_full_disk_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.Monk
         write_record(tmp_path, fake_record(predictions=other, seed=2), other)
     monkeypatch.undo()
     assert "No space left on device" in str(caught.value)
+    assert "free space or choose another folder" in str(caught.value)
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_folder_in_a_file_s_place_is_not_taken_for_a_full_disk(tmp_path: Path):
+    (tmp_path / "record.json" / "inside").mkdir(parents=True)
+    with pytest.raises(RecordError, match=r"record\.json: cannot be written") as caught:
+        write_atomic(tmp_path / "record.json", b"{}")
+    assert "free space" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -291,8 +292,36 @@ def test_non_finite_loss_names_its_rows():
 def test_wrong_settings_name_the_key():
     with pytest.raises(ConfigError, match=r"train\.method"):
         TrainConfig(method="magic")
-    with pytest.raises(ConfigError, match=r"train\.loss\.nll"):
-        LossConfig(nll=-1)
+    with pytest.raises(ConfigError, match=r"train\.loss: every term"):
+        LossConfig(nll=0)
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "values"),
+    [
+        (TrainConfig, "lr", (0, -1e-3, math.nan, math.inf)),
+        (TrainConfig, "head_lr", (0, math.nan, math.inf)),
+        (TrainConfig, "clip", (0, -1, math.nan, math.inf)),
+        (TrainConfig, "checkpoint_minutes", (0, -1, math.nan, math.inf)),
+        (TrainConfig, "weight_decay", (-0.1, math.nan, math.inf)),
+        (TrainConfig, "warmup", (-0.1, 1, math.nan)),
+        (TrainConfig, "schema_first", (-0.1, 1.1, math.nan)),
+        (TrainConfig, "max_tokens", (0, -5)),
+        (TrainConfig, "orders", (0,)),
+        (TrainConfig, "step_tokens", (0,)),
+        (TrainConfig, "name", (".", "..", "../other", "a/b", "/tmp/run", "run/")),
+        (LoraConfig, "lora.rank", (0, -1)),
+        (LoraConfig, "lora.alpha", (0, -2.0, math.nan, math.inf)),
+        (LossConfig, "loss.nll", (-1, math.nan, math.inf)),
+        (LossConfig, "loss.anchor", (-1, math.nan)),
+    ],
+)
+def test_numbers_and_names_that_cannot_be_trained_with_are_refused(config, key, values):
+    for value in values:
+        with pytest.raises(ConfigError, match=re.escape(f"train.{key}={value}: ")) as caught:
+            config(**{key.rpartition(".")[2]: value})
+        assert "\n" not in str(caught.value)
+    TrainConfig(name="run-1.a", max_tokens=1, weight_decay=0.0)
 
 
 # -- plan ------------------------------------------------------------------------------------------
@@ -365,7 +394,7 @@ def weights(module: TrainingModule) -> dict[str, torch.Tensor]:
 
 
 def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path):
-    settings: dict = {"count": 16, "step_tokens": 200, "checkpoint_minutes": 0.0}
+    settings: dict = {"count": 16, "step_tokens": 200, "checkpoint_minutes": 1e-9}
     whole = training(**settings)
     assert len(whole.plan.steps) >= 6
     start = weights(whole)
@@ -386,7 +415,7 @@ def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(tmp_path: Path):
     """kill -9 in the middle of a real process, at whatever step it happens to be."""
     code = (
         "import sys; from pathlib import Path; from tests.test_training import *\n"
-        "module = training(count=40, step_tokens=200, checkpoint_minutes=0.0)\n"
+        "module = training(count=40, step_tokens=200, checkpoint_minutes=1e-9)\n"
         "fit(module, Path(sys.argv[1]))\n"
         "torch.save(weights(module), sys.argv[2])\n"
     )
@@ -418,11 +447,49 @@ def test_newest_by_step_and_partial_ones_ignored(tmp_path: Path, caplog):
     assert state["step"] == 12
     assert "step-0000100.pt" in caplog.text
     assert "partial" in caplog.text
+    assert "begins at step 0" not in caplog.text
+    for path in checkpoints(tmp_path):
+        path.write_bytes(b"torn")
+    assert load_newest(tmp_path) is None
+    assert "no checkpoint can be read; training begins at step 0" in caplog.text
+
+
+def test_what_is_saved_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch):
+    from reflex.training.save import save_adapter, save_backbone, save_heads
+
+    synced: set[int] = set()
+    sync, replace = os.fsync, os.replace
+    named: list[str] = []
+
+    def synced_first(source: Path, target: Path) -> None:
+        assert os.stat(source).st_ino in synced, target
+        named.append(Path(target).name)
+        replace(source, target)
+
+    def noted(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "replace", synced_first)
+    module = training(count=1)
+    backbone = module.model.backbone
+    save_checkpoint(tmp_path, 1, {}, keep=1)
+    save_adapter(backbone.model, tmp_path / "adapter", module.config.lora, "base")
+    save_heads(module.model, tmp_path / "heads.safetensors")
+    assert named == [
+        *("step-0000001.pt", "adapter_model.safetensors", "adapter_config.json"),
+        "heads.safetensors",
+    ]
+    save_backbone(pointer_model("llama").backbone, tmp_path / "backbone")
+    written = [path for path in (tmp_path / "backbone").iterdir() if path.is_file()]
+    assert {"model.safetensors", "config.json"} < {path.name for path in written}
+    assert {path.stat().st_ino for path in written} <= synced
 
 
 def test_checkpoint_of_another_plan_is_refused(tmp_path: Path):
-    fit(training(checkpoint_minutes=0.0), tmp_path)
-    other = training(count=5, checkpoint_minutes=0.0)
+    fit(training(checkpoint_minutes=1e-9), tmp_path)
+    other = training(count=5, checkpoint_minutes=1e-9)
     with pytest.raises(TrainingError, match=r"train\.fresh=true"):
         fit(other, tmp_path)
 
@@ -621,12 +688,14 @@ def test_a_named_folder_is_not_taken_for_other_settings(tmp_path: Path):
     (tmp_path / "rows.jsonl").touch()
     check_same(tmp_path, configured("train.checkpoint_minutes=9", "train.name=other"))
     check_same(tmp_path, configured(f"device.dtype={resolve_dtype(DeviceConfig())}"))
+    check_same(tmp_path, configured("trainer.devices=2"))  # gives the same training
     for change, told in (
         ("train.lr=0.1", r"holds a training with train\.lr=0\.0006, not 0\.1; train\.name=OTHER"),
         ("train.lora.rank=4", r"train\.lora\.rank=16, not 4"),
         ("mixture.rows=50", r"mixture\.rows=30000, not 50"),
         ("seed=3", r"seed=0, not 3"),
         ("orders=four", r"orders\.permutations=1, not 4"),
+        ("trainer.precision=bf16-true", r"trainer\.precision=None, not bf16-true"),
         ("device.dtype=float16", r"device\.dtype=b?float(16|32), not float16"),
     ):
         with pytest.raises(ConfigError, match=told):

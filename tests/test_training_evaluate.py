@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from reflex.loading import compose
-from reflex.tasks.train_evaluate import curve
+from reflex.tasks.train import Train
+from reflex.tasks.train_evaluate import curve, training_folder, with_training
 from reflex.tasks.trained_files import trained_files
 from reflex.tracking.record import find_records, read_record
 from tests.cli import run
@@ -25,6 +26,11 @@ def test_curve_keeps_the_last_run_of_a_step(tmp_path: Path) -> None:
     lines = [(5, 2.0), (10, 1.0), (10, 0.5), (95, 0.25), (100, 0.75)]
     log = tmp_path / "log.jsonl"
     log.write_text("".join(json.dumps({"step": s, "loss": v}) + "\n" for s, v in lines))
+    assert curve(log, 100) == [[0.1, 1.25], [1.0, 0.5]]
+    with log.open("a") as file:  # what a kill leaves of lines
+        file.write(
+            '{"step": 99, "lo\n{"step": 98}\n7\n{"step": null, "loss": 1}\n{"step": 97, "loss": '
+        )
     assert curve(log, 100) == [[0.1, 1.25], [1.0, 0.5]]
     assert curve(tmp_path / "none", 100) == []
 
@@ -121,6 +127,31 @@ def test_trained_weights_and_heads_are_in_the_artifacts(
     assert "backbone/model.safetensors" in whole["train"]
     assert {"backbone/model.safetensors", head, *record} < {*whole["train_evaluate"]}
     assert sent("train=frozen") == {"train_evaluate": record}
+
+
+def test_a_child_of_a_training_does_not_wait_for_what_the_first_process_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    trained: list[str] = []
+    monkeypatch.setattr(Train, "run", lambda self, cfg: trained.append(cfg.task.name))
+    cfg = compose([*TINY[:-2], "train=lora", f"runs_dir={tmp_path}"])
+    assert with_training(cfg) == cfg
+    assert trained == ["train"]
+
+
+def test_a_head_was_trained_where_it_lies_whatever_it_was_trained_on(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "training.json").touch()
+    words = ["task=train_evaluate", "mixture=embedded", "readout=pointer", "train=head"]
+    words.append(f"backbone.adapter={old}/adapter")
+    assert training_folder(compose(words)) == old
+    assert training_folder(compose([*words, f"readout.pointer.weights={new}/heads.st"])) == new
+    whole = [*words[:3], "train=full", f"backbone.path={new}/backbone"]
+    assert training_folder(compose(whole)) == new
+    assert training_folder(compose(words[:-1])) is None
 
 
 def test_only_what_is_here_and_trained_is_sent(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(
     settings: dict[str, Any] = {
         "count": 10,
         "step_tokens": 200,
-        "checkpoint_minutes": 0.0,
+        "checkpoint_minutes": 1e-9,
         "method": method,
     }
     whole = training(**settings)
@@ -65,7 +65,7 @@ def test_interrupted_and_resumed_equals_uninterrupted_bit_for_bit(
 def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(method: str, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from tests.test_training import *\n"
-        "module = training(count=30, step_tokens=200, checkpoint_minutes=0.0, method=sys.argv[1])\n"
+        "module = training(count=30, step_tokens=200, checkpoint_minutes=1e-9, method=sys.argv[1])\n"
         "fit(module, Path(sys.argv[2]))\n"
         "torch.save(weights(module), sys.argv[3])\n"
     )

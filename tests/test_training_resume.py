@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from reflex.data.mixture_files import write_checked
+from reflex.tasks import train
 from reflex.tasks.lineage import RESULT
 from reflex.tasks.train import Train, fit, set_aside
+from reflex.tracking.record import json_text
 from reflex.training import progress
 from reflex.training.checkpoint import checkpoints, load_newest
 from tests import cli
@@ -137,6 +140,91 @@ def test_an_earlier_run_is_set_aside_whole(tmp_path: Path) -> None:
         assert [path.name for path in folder.iterdir()] == [".lock"]  # who holds it still does
     set_aside(folder)  # nothing was left
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run.old-1", "run.old-2"]
+
+
+def test_set_aside_in_parts_it_does_not_look_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("adapter", "config.json", "heads.safetensors", RESULT, "zz")
+    for name in names:
+        (tmp_path / "run" / name).mkdir(parents=True)
+    rename = Path.rename
+
+    def killed(self: Path, target: Path) -> None:
+        rename(self, target)
+        raise Died
+
+    monkeypatch.setattr(Path, "rename", killed)
+    with pytest.raises(Died):
+        set_aside(tmp_path / "run")
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {*names} - {RESULT}
+
+
+def test_ctrl_c_in_a_training_is_keyboard_interrupt(tmp_path: Path) -> None:
+    module = training(count=1)
+
+    def pressed(micros: Any) -> float:
+        raise KeyboardInterrupt
+
+    module.accumulate = pressed  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        fit(module, CPU, tmp_path)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("trainer.devices=0", "trainer (device=cpu, devices=0, "),
+        ("trainer.devices=abc", "trainer (device=cpu, devices=abc, "),
+        ("trainer.precision=nope", "Precision 'nope' is invalid"),
+        ("trainer.strategy=nope", "invalid strategy name: `strategy='nope'`"),
+    ],
+)
+def test_what_lightning_refuses_is_one_line_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, told: str
+) -> None:
+    built: list[Path] = []
+    monkeypatch.setattr(train, "build_training", lambda cfg, folder: built.append(folder))
+    ended = cli.run(*TINY, f"runs_dir={tmp_path}", given)
+    assert (ended.status, built) == (1, [])
+    (line,) = ended.err.strip().splitlines()
+    assert line.startswith("error: trainer (device=cpu, ")
+    assert told in line
+
+
+@pytest.mark.parametrize("name", [RESULT, "config.json"])
+def test_a_file_of_the_training_that_is_not_whole_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).touch()
+    ended = cli.run(*TINY, f"runs_dir={tmp_path}", "train.name=run")
+    assert ended.status == 1
+    (line,) = ended.err.strip().splitlines()
+    assert line.startswith(f"error: {tmp_path}/run/{name}: cannot be read (")
+    assert "delete it and run the same command again" in line
+
+
+def test_a_training_that_a_sweep_shares_is_set_aside_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[Path] = []
+
+    def trained(self: Train, cfg: Any, folder: Path, identity: Any) -> int:
+        began.append(folder)
+        config = OmegaConf.to_container(cfg, resolve=True)
+        (folder / "config.json").write_text(json_text(config))
+        (folder / RESULT).write_text("{}")
+        return 0
+
+    monkeypatch.setattr(Train, "_run", trained)
+    words = (*TINY, f"runs_dir={tmp_path}", "train.name=run", "train.fresh=true")
+    swept = ("-m", "benchmark=tickets,human_ratings")
+    for number in (1, 2):
+        ended = cli.run(*words, *swept)
+        assert ended.status == 0, ended.err
+        assert began == [tmp_path / "run"] * number
+        assert ended.err.count("already trained") == 1
+    assert sorted(path.name for path in tmp_path.glob("run*")) == ["run", "run.old-1"]
 
 
 def test_fresh_trains_anew_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,9 @@ class Calibration:
             found = cls(**fields, prior=None if prior is None else PositionPrior(**prior))
         except TypeError as error:
             raise CalibrationError(f"not a calibration ({error})") from None
+        for name in ("temperatures", "details", "fallbacks", "errors", "fitted_on"):
+            if not isinstance(getattr(found, name), dict):
+                raise CalibrationError(f"{name} is not a JSON object")
         if found.rule not in buckets.RULES:
             raise CalibrationError(f"rule {found.rule!r} is not one of {', '.join(buckets.RULES)}")
         for bucket, value in found.temperatures.items():

@@ -6,6 +6,7 @@ written by `task=calibrate` (or the folder of a run) is used.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,10 @@ class Temperature:
         for key, count in (("min_rows", self.min_rows), ("prior_questions", self.prior_questions)):
             if count < 1:
                 raise ConfigError(f"calibration.{key}={count}: must be at least 1")
+        if not (math.isfinite(self.prior_strength) and self.prior_strength >= 0):
+            raise ConfigError(
+                f"calibration.prior_strength={self.prior_strength}: must be a number of 0 or more"
+            )
 
     @property
     def fits(self) -> bool:

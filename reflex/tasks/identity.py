@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -51,6 +52,8 @@ NOT_READ = {
 READ = {"train_evaluate": ("mixture", "train")}
 """Task → groups that are a part of its cells all the same. (task=train adds what matters to its facts.)"""
 
+FROZEN = {"method": "frozen"}
+
 SWEEP = "REFLEX_SWEEP"
 """Environment variable with the sweep a cell belongs to, for cells run by other processes."""
 
@@ -62,7 +65,8 @@ AXES = ("backbone", "device", "prompt", "readout", "orders", "calibration", "ben
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep's swept keys, all its overrides, the keys that the command line set, and that command.
+    """A sweep's swept keys, all its overrides, the keys that the command line set, that command, and when it was
+    `started` (seconds since the epoch).
 
     `group` is the same when the sweep is started again.
     """
@@ -72,6 +76,7 @@ class Sweep:
     given: tuple[str, ...]
     experiment: str | None
     command: str = ""
+    started: float = field(default_factory=time.time)
 
     @property
     def group(self) -> str:
@@ -96,7 +101,7 @@ class Sweep:
             return None
         facts = json.loads(raw)
         keys, overrides, given = (tuple(facts[name]) for name in ("keys", "overrides", "given"))
-        return cls(keys, overrides, given, facts["experiment"], facts["command"])
+        return cls(keys, overrides, given, facts["experiment"], facts["command"], facts["started"])
 
     @staticmethod
     def forget() -> None:
@@ -116,8 +121,11 @@ def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
     aside = {*NOT_HASHED, *NOT_READ.get(task, ())} - {*READ.get(task, ())}
     kept = {key: value for key, value in config.items() if key not in aside and value is not None}
     if "train" in kept and kept["train"]["method"] == "frozen":
-        kept["train"] = {"method": "frozen"}  # nothing is trained, whatever the mixture
+        kept["train"] = FROZEN  # nothing is trained, whatever the mixture
         kept.pop("mixture", None)
+    precision = (config.get("trainer") or {}).get("precision")
+    if precision is not None and task in ("train", *READ) and kept.get("train") != FROZEN:
+        kept["precision"] = precision  # the only key of `trainer` that changes a number
     if kept.get("model", {}).get("name") == "local":
         del kept["model"]  # what every cell was before there was a choice
     for group, keys in PINNED.items():
@@ -194,6 +202,8 @@ def _apart(override: str) -> bool:
     group, _, key = key_of(override).partition(".")
     if group in ("mixture", "train"):  # they tell the cells of a sweep over trainings apart
         return key in PINNED["train"]
+    if (group, key) == ("trainer", "precision"):
+        return False
     return group in NOT_HASHED
 
 

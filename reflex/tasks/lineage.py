@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
+
+from reflex.errors import RecordError, first_line
+from reflex.readouts.base import used_readouts
 
 RESULT = "training.json"
 ROWS = "rows.jsonl"
@@ -59,6 +63,36 @@ def trained_on(folder: Path) -> dict[str, Any] | None:
     return facts or None
 
 
+def part_folders(config: Mapping[str, Any]) -> list[Path]:
+    """The folders that the trained parts of a configuration lie in, each once, heads first.
+
+    A head may have been trained on top of an adapter of another folder, never the other way round.
+    """
+    readout = config["readout"]
+    parts = [(readout.get(name) or {}).get("weights") for name in used_readouts(readout)]
+    parts.append(config["backbone"].get("adapter"))
+    return list(dict.fromkeys(Path(path).parent.resolve() for path in parts if path))
+
+
+def all_trained_on(folders: Sequence[Path]) -> dict[str, Any] | None:
+    """`trained_on` of a model whose parts lie in `folders` (see `part_folders`), all of them counted together.
+
+    None when nothing is told in any; where nothing is told in some, `unknown_before` says so.
+    """
+    before = {each for folder in folders for each in _went_on_from(folder)}
+    found = [trained_on(folder) for folder in folders if folder not in before]
+    known = [facts for facts in found if facts is not None]
+    for other in known[1:] + [None] * (len(found) - len(known)) if known else ():
+        _add(known[0], other)
+    return known[0] if known else None
+
+
+def _went_on_from(folder: Path) -> Iterator[Path]:
+    while before := (read_json(folder / RESULT) or {}).get("went_on_from"):
+        folder = Path(before).resolve()
+        yield folder
+
+
 def _trained_rows(folder: Path, facts: dict[str, Any]) -> Counter[str]:
     """Rows of each source that were trained on: `train.max_tokens` ends a plan before the mixture's last row."""
     from reflex.data.rows import read_jsonl
@@ -72,16 +106,17 @@ def _trained_rows(folder: Path, facts: dict[str, Any]) -> Counter[str]:
 def _add(facts: dict[str, Any], before: dict[str, Any] | None) -> None:
     """Count what was trained `before` into `facts`; None: nothing is known of it, and `facts` say so."""
     if before is None:
-        facts["training"]["unknown_before"] = True
+        facts.setdefault("training", {})["unknown_before"] = True
         return
-    own, old = facts["training"], before.get("training") or {}
+    own, old = facts.setdefault("training", {}), before.get("training") or {}
     if "unknown_before" in old:
         own["unknown_before"] = True
     facts["allow"] = sorted({*facts.get("allow", []), *before.get("allow", [])})
-    own["trainings"] = 1 + old.get("trainings", 1)
+    own["trainings"] = own.get("trainings", 1) + old.get("trainings", 1)
     for key in ("steps", "rows", "tokens"):
-        own[key] += old.get(key, 0)
-    mixture, old = facts["mixture"], before.get("mixture") or {}
+        own[key] = own.get(key, 0) + old.get(key, 0)
+    mixture = facts.setdefault("mixture", {"sources": {}})
+    old = before.get("mixture") or {}
     if "trained_rows" in mixture:
         mixture["trained_rows"] += old.get("trained_rows", 0)
     for name, each in old.get("sources", {}).items():
@@ -91,5 +126,13 @@ def _add(facts: dict[str, Any], before: dict[str, Any] | None) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """None where there is no such file."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    """None where there is no such file. Raises RecordError naming the file when it is not whole."""
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RecordError(
+            f"{path}: cannot be read ({first_line(error)}); put it back, or delete it and run the same "
+            "command again"
+        ) from None

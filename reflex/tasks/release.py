@@ -114,26 +114,29 @@ def fill(work: Path, source: Path, record: RunRecord, title: str, out: Path) -> 
 
 
 def guard_report(record: RunRecord) -> dict[str, Any]:
-    """The benchmark rows that the guard knows here, and the rows of the last training held against them again
-    (all that were prepared for it: a plan may end before the last one).
+    """The benchmark rows that the guard knows here, and the rows of the trainings that the released parts come from
+    held against them again (all that were prepared: a plan may end before the last one). `trainings_checked`: how many
+    trainings these are, where it is not one.
 
     Raises ContaminationError naming a row that shares text with one of them.
     """
     from reflex.data.guard import held_against, overlapping_ids, row_texts
     from reflex.data.rows import read_jsonl
-    from reflex.tasks.lineage import ROWS
+    from reflex.tasks.lineage import ROWS, part_folders
 
     found: dict[str, Any] = {"benchmark_rows": held_against(), "trained_rows_checked": 0}
-    adapter = record.config["backbone"].get("adapter")
-    rows = Path(adapter).parent / ROWS if adapter else None
-    if rows is not None and rows.is_file():
+    files = [folder / ROWS for folder in part_folders(record.config)]
+    files = [rows for rows in files if rows.is_file()]
+    for rows in files:
         prepared = {row.id: row_texts(row) for row in read_jsonl(rows)}
         if shared := overlapping_ids(prepared):
             raise ContaminationError(
                 f"{rows}: row {min(shared)} and {len(shared) - 1} more share text with a benchmark row; train "
                 "again without them"
             )
-        found["trained_rows_checked"] = len(prepared)
+        found["trained_rows_checked"] += len(prepared)
+    if len(files) > 1:
+        found["trainings_checked"] = len(files)
     return found
 
 
@@ -176,17 +179,15 @@ def copy_parts(
     work: Path, source: Path, record: RunRecord
 ) -> tuple[dict[str, str], dict[str, Any] | None]:
     """Adapter, heads, calibration, tokenizer: (config key → path in the release, facts of the training)."""
-    from reflex.tasks.lineage import trained_on
+    from reflex.tasks.lineage import all_trained_on, part_folders
 
     config = record.config
     parts: dict[str, str] = {}
-    training = None
     adapter = config["backbone"].get("adapter")
     if adapter:
         folder = _existing(adapter, "backbone.adapter")
         shutil.copytree(folder, work / "adapter")
         parts["backbone.adapter"] = "adapter"
-        training = trained_on(folder.parent)
     heads = {
         name: _existing(weights, f"readout.{name}.weights")
         for name in used_readouts(config["readout"])
@@ -197,7 +198,6 @@ def copy_parts(
         target = "heads.safetensors" if one_file else f"heads-{name}.safetensors"
         shutil.copyfile(path, work / target)
         parts[f"readout.{name}.weights"] = target
-        training = training or trained_on(path.parent)
     if not parts:
         raise ConfigError(
             f"run {record.hash[:16]}: neither an adapter nor a head; there is nothing to release "
@@ -212,7 +212,7 @@ def copy_parts(
         shutil.copyfile(calibration, work / "calibration.json")
         parts["calibration.path"] = "calibration.json"
     _copy_tokenizer(work / "tokenizer", config)
-    return parts, training
+    return parts, all_trained_on(part_folders(config))
 
 
 def _copy_tokenizer(target: Path, config: dict[str, Any]) -> None:

@@ -143,8 +143,10 @@ def _guard(report: Mapping[str, Any]) -> str:
         return "No benchmark rows were found where this release was made: names were checked, texts were not."
     known = ", ".join(f"{name} ({rows})" for name, rows in files.items())
     checked = report["trained_rows_checked"]
+    trainings = report.get("trainings_checked", 1)
+    which = "the last training" if trainings == 1 else f"the {trainings} trainings of its parts"
     again = (
-        f" The {checked} rows prepared for the last training were held against them once more for this release: "
+        f" The {checked} rows prepared for {which} were held against them once more for this release: "
         "none shares a text, a sentence or eight words in a row."
         if checked
         else ""

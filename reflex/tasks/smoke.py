@@ -68,7 +68,12 @@ def _drop_trained(cfg: DictConfig, given: set[str]) -> None:
 
 
 def _shrink_training(cfg: DictConfig, given: set[str]) -> None:
-    """Few rows of few sources; budgets that an experiment sweeps stay different from each other."""
+    """Few rows of few sources; budgets that an experiment sweeps stay different from each other.
+
+    An experiment's name for its training is of the real one.
+    """
+    if "train.name" not in given:
+        cfg.train.name = None
     if "mixture.sources" not in given:
         kept = {name: cfg.mixture.sources[name] for name in SOURCES if name in cfg.mixture.sources}
         cfg.mixture.sources = kept or cfg.mixture.sources

@@ -9,7 +9,6 @@ The same command continues a run that was stopped, wherever it was stopped. With
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from dataclasses import asdict, dataclass
@@ -22,8 +21,8 @@ from omegaconf import DictConfig, OmegaConf
 from reflex.errors import ConfigError
 from reflex.loading import leaves
 from reflex.tasks.cells import cell_lock
-from reflex.tasks.identity import PINNED, run_identity
-from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, begun_with, trained_on
+from reflex.tasks.identity import PINNED, Sweep, run_identity
+from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, begun_with, read_json, trained_on
 from reflex.tracking.files import write_atomic
 from reflex.tracking.record import json_text
 
@@ -38,8 +37,11 @@ log = logging.getLogger(__name__)
 MADE = (RESULT, "adapter", "backbone", "heads.safetensors")
 """What a training leaves to be used."""
 
-COMPARED = ("seed", "backbone", "device", "prompt", "readout", "orders", "mixture", "train")
-"""Groups and keys that a training may depend on (of the device: the dtype)."""
+COMPARED = ("seed", "backbone", "prompt", "readout", "orders", "mixture", "train")
+"""Groups and keys that a training may depend on, beside the dtype of the device and the trainer's precision."""
+
+CONFIG = "config.json"
+"""The configuration of a training, in its folder from its beginning on."""
 
 
 @dataclass
@@ -59,10 +61,10 @@ class Train:
             return 0
         with cell_lock(folder, str(folder)):
             config = train_config(cfg)
-            if config.fresh:
+            if config.fresh and not begun_in_sweep(folder):
                 set_aside(folder)
             check_same(folder, cfg)
-            if (folder / RESULT).is_file():
+            if read_json(folder / RESULT) is not None:
                 log.info("already trained: %s (train.fresh=true trains again)", folder)
                 return 0
             return self._run(cfg, folder, identity)
@@ -70,10 +72,12 @@ class Train:
     def _run(self, cfg: DictConfig, folder: Path, identity: Any) -> int:
         from reflex.build import to_object
         from reflex.tracking.wandb_run import wandb_run
+        from reflex.training.trainer import new_trainer
 
+        new_trainer(cfg)  # what it refuses need not wait for rows and model
         # Before the rows: whoever finds those must find what they were made for.
         config = json_text(OmegaConf.to_container(cfg, resolve=True))
-        write_atomic(folder / "config.json", config.encode())
+        write_atomic(folder / CONFIG, config.encode())
         module = build_training(cfg, folder)
         log.info(
             "%d rows, %d steps, %d tokens -> %s",
@@ -83,7 +87,7 @@ class Train:
         with wandb_run(to_object(cfg.tracker), identity, folder) as tracker:
             fit(module, cfg, folder, tracker.logger)
             if module.step < len(module.plan.steps):
-                # Lightning swallows the first one; neither command nor run may look done.
+                # Whatever stopped it early: neither command nor run may look done.
                 raise KeyboardInterrupt
             save_result(module, cfg, folder, time.perf_counter() - started)
             made = (folder / name for name in MADE)
@@ -126,10 +130,10 @@ def run_folder(cfg: DictConfig) -> tuple[Path, Any]:
 
 def check_same(folder: Path, cfg: DictConfig) -> None:
     """Raise ConfigError when a named folder holds the training of other settings, naming the first."""
-    path = folder / "config.json"
-    if not path.is_file() or not any((folder / name).is_file() for name in (ROWS, RESULT)):
+    began = read_json(folder / CONFIG)
+    if began is None or not any((folder / name).is_file() for name in (ROWS, RESULT)):
         return
-    old = _compared(json.loads(path.read_text(encoding="utf-8")))
+    old = _compared(began)
     new = _compared(OmegaConf.to_container(cfg, resolve=True))
     # A key that only one version knows says nothing.
     for key in old:
@@ -146,15 +150,25 @@ def _compared(config: Any) -> dict[str, Any]:
     from reflex.backbones.dtype import resolve_dtype
 
     found = {group: config.get(group) for group in COMPARED}
-    if device := found["device"]:
+    if device := config.get("device"):
         found["device"] = {"dtype": resolve_dtype(DeviceConfig(device["name"], device["dtype"]))}
+    found["trainer"] = {"precision": (config.get("trainer") or {}).get("precision")}
     watched = PINNED["train"]
     return {key: value for key, value in leaves(found) if key.partition(".")[2] not in watched}
 
 
+def begun_in_sweep(folder: Path) -> bool:
+    """Whether another cell of the sweep that is running began the training in `folder`, maybe in another process."""
+    sweep, began = Sweep.from_env(), folder / CONFIG
+    return sweep is not None and began.is_file() and began.stat().st_mtime >= sweep.started
+
+
 def set_aside(folder: Path) -> None:
-    """Move what an earlier run left into `<folder>.old-N`."""
-    left = [path for path in folder.iterdir() if path.name != ".lock"]
+    """Move what an earlier run left into `<folder>.old-N`, the sign that it is done first."""
+    left = sorted(
+        (path for path in folder.iterdir() if path.name != ".lock"),
+        key=lambda path: path.name != RESULT,
+    )
     if not left:
         return
     number = 1
@@ -221,39 +235,31 @@ def training_rows(cfg: DictConfig, folder: Path) -> list[Row]:
 
 
 def fit(module: TrainingModule, cfg: DictConfig, folder: Path, logger: Any = None) -> None:
-    """Run the planned steps that are still to do."""
-    import lightning
-
+    """Run the planned steps that are still to do. Ctrl-C is KeyboardInterrupt."""
+    from reflex.evaluation.suite import interruptible
     from reflex.training.progress import Checkpoints, Progress
+    from reflex.training.trainer import new_trainer
 
-    extra = OmegaConf.to_container(cfg.trainer, resolve=True) if cfg.get("trainer") else {}
-    assert isinstance(extra, dict)
-    extra.pop("_target_", None)
     cells = module.model.backbone.cells
     cells.clear()
     callbacks = [
         Checkpoints(folder / "checkpoints", module.config),
         Progress(folder, module.config, cells),
     ]
-    trainer = lightning.Trainer(
-        accelerator={"cuda": "gpu"}.get(cfg.device.name, cfg.device.name),
+    trainer = new_trainer(
+        cfg,
         logger=logger or False,
         callbacks=callbacks,
-        max_epochs=1,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
         log_every_n_steps=module.config.log_steps,
         default_root_dir=folder,
-        **{str(key): value for key, value in extra.items()},
     )
-    trainer.fit(module)
+    with interruptible():
+        trainer.fit(module)
 
 
 def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: float) -> None:
     """Adapter, heads and `training.json`, which is written last: its presence means done."""
-    from reflex.training.save import save_adapter, save_heads
+    from reflex.training.save import save_adapter, save_backbone, save_heads
 
     config = module.config
     adapter = None
@@ -269,8 +275,7 @@ def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: f
         )
         adapter = "adapter"
     elif config.method == "full":
-        module.model.backbone.model.save_pretrained(folder / "backbone")
-        module.model.backbone.tokenizer.save_pretrained(folder / "backbone")
+        save_backbone(module.model.backbone, folder / "backbone")
     heads = save_heads(module.model, folder / "heads.safetensors")
     facts = module.model.backbone.facts
     begun = begun_with(cfg)
@@ -283,7 +288,6 @@ def save_result(module: TrainingModule, cfg: DictConfig, folder: Path, wall_s: f
         "tokens": module.plan.total_tokens,
         "plan_sha256": module.plan.fingerprint(),
         "prompt": module.model.style.fingerprint(),
-        "last": module.last,
         "went_on_from": begun and str(begun.parent),
         "wall_s_of_last_start": round(wall_s, 1),
     }

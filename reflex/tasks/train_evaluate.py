@@ -10,6 +10,7 @@ The training is the one of `task=train`: resumable, and done once for all benchm
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from reflex.readouts.base import used_readouts
 from reflex.tasks.cells import forget_failure, free_memory
 from reflex.tasks.evaluate import Evaluate
 from reflex.tasks.facts import load_suite
-from reflex.tasks.lineage import MIXTURE, RESULT
+from reflex.tasks.lineage import MIXTURE, RESULT, part_folders, read_json
 from reflex.tasks.train import Train, run_folder
 
 if TYPE_CHECKING:
@@ -64,7 +65,12 @@ class TrainEvaluate(Evaluate):
 
 
 def with_training(cfg: DictConfig) -> DictConfig:
-    """`cfg` with the trained parts in place of the untrained ones; trains them first where need be."""
+    """`cfg` with the trained parts in place of the untrained ones; trains them first where need be.
+
+    A child process helps to train and gets `cfg` as it was.
+    """
+    from reflex.training.processes import is_child
+
     found: DictConfig = cfg.copy()
     if cfg.train.method == "frozen":
         return found
@@ -72,9 +78,11 @@ def with_training(cfg: DictConfig) -> DictConfig:
     OmegaConf.set_struct(training, False)
     training.task = {"_target_": Train._target_, "name": Train.name}
     Train().run(training)
+    if is_child():  # of trainer=ddp: the first process is saving still, and measures
+        return found
     free_memory()
     folder, _ = run_folder(training)
-    result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    result = read_json(folder / RESULT)
     if result["adapter"]:
         found.backbone.adapter = str(folder / result["adapter"])
     elif cfg.train.method == "full":
@@ -88,12 +96,10 @@ def with_training(cfg: DictConfig) -> DictConfig:
 
 def training_folder(cfg: DictConfig) -> Path | None:
     """Where the trained parts of `cfg` were made; None where it has none."""
-    weights = [cfg.readout[name].get("weights") for name in used_readouts(cfg.readout)]
-    whole = cfg.backbone.path if cfg.train.method == "full" else None
-    for path in (cfg.backbone.adapter, *weights, whole):
-        if path is not None and (Path(path).parent / RESULT).is_file():
-            return Path(path).parent
-    return None
+    folders = part_folders(cfg)
+    if cfg.train.method == "full":
+        folders.append(Path(cfg.backbone.path).parent)
+    return next((folder for folder in folders if (folder / RESULT).is_file()), None)
 
 
 def training_facts(folder: Path) -> dict[str, Any]:
@@ -101,24 +107,27 @@ def training_facts(folder: Path) -> dict[str, Any]:
 
     `curve`: [share of the steps done, mean loss since the point before].
     """
-    facts: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    facts: dict[str, Any] = read_json(folder / RESULT)
     kept = {key: facts[key] for key in ("rows", "steps", "tokens", "plan_sha256")}
-    mixture = folder / MIXTURE
-    if mixture.is_file():
-        sources = json.loads(mixture.read_text(encoding="utf-8"))["sources"]
+    if (mixture := read_json(folder / MIXTURE)) is not None:
+        sources = mixture["sources"]
         kept["shares"] = {name: each["share"] for name, each in sources.items()}
         kept["families"] = sorted({each["family"] for each in sources.values()})
     return {**kept, "curve": curve(folder / "log.jsonl", facts["steps"])}
 
 
 def curve(path: Path, steps: int) -> list[list[float]]:
-    """At most `CURVE` points; a step that was run again after a restart counts as it was run last."""
+    """At most `CURVE` points; a step that was run again after a restart counts as it was run last.
+
+    A line that a killed process wrote half is left out.
+    """
     if not path.is_file():
         return []
     losses = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        point = json.loads(line)
-        losses[int(point["step"])] = float(point["loss"])
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with suppress(ValueError, KeyError, TypeError):
+            point = json.loads(line)
+            losses[int(point["step"])] = float(point["loss"])
     parts: dict[int, list[float]] = {}
     for step, loss in sorted(losses.items()):
         parts.setdefault(max(1, -(-step * CURVE // steps)), []).append(loss)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -10,6 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from reflex.errors import RecordError
+
+ELSEWHERE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
+"""Refusals that more space or another folder would end."""
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -43,15 +47,28 @@ def write_atomic_all(contents: Mapping[Path, bytes]) -> None:
         for folder in {path.parent for path in contents}:
             _sync_folder(folder)
     except OSError as error:
-        reason = error.strerror or str(error)
+        way_out = "free space or choose another folder with REFLEX_RUNS, then "
         raise RecordError(
-            f"{current}: cannot be written ({reason}); free space or choose another folder with "
-            "REFLEX_RUNS, then run the same command again"
+            f"{current}: cannot be written ({error.strerror or error}); "
+            f"{way_out if error.errno in ELSEWHERE else ''}run the same command again"
         ) from error
     finally:
         for temporary, _ in staged:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Rename a file that another library wrote to `path`, once all of it is on the disk."""
+    sync_file(temporary)
+    os.replace(temporary, path)
+    _sync_folder(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Return when the file's bytes are on the disk. Raises OSError."""
+    with path.open("r+b") as stream:
+        os.fsync(stream.fileno())
 
 
 @contextlib.contextmanager

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from reflex.tracking.files import put_in_place
+
 log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"step-(\d+)\.pt$")
@@ -22,11 +24,8 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"step-{step:07d}.pt"
     temporary = folder / f"{path.name}.{os.getpid()}.tmp"
-    with temporary.open("wb") as file:
-        torch.save({**state, "step": step, "random": random_states()}, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    torch.save({**state, "step": step, "random": random_states()}, temporary)
+    put_in_place(temporary, path)
     for old in checkpoints(folder)[keep:]:
         old.unlink(missing_ok=True)
     return path
@@ -47,9 +46,11 @@ def load_newest(folder: Path) -> dict[str, Any] | None:
         try:
             state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=False)
         except Exception as error:  # a torn file fails in a dozen ways; all mean the same here
-            log.warning("%s: cannot be read (%s); an older one is used", path, type(error).__name__)
+            log.warning("%s: cannot be read (%s) and is left out", path, type(error).__name__)
             continue
         return state
+    if checkpoints(folder):
+        log.warning("%s: no checkpoint can be read; training begins at step 0", folder)
     return None
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from reflex.errors import ConfigError
+from reflex.training.checks import check_above_zero, check_count, check_not_negative
 from reflex.training.lora_config import LoraConfig
 from reflex.training.loss_config import LossConfig
 
@@ -58,16 +60,23 @@ class TrainConfig:
         if self.schedule not in SCHEDULES:
             raise ConfigError(f"train.schedule={self.schedule}: use one of {', '.join(SCHEDULES)}")
         for name in ("step_tokens", "micro_tokens", "keep", "log_steps", "bucket_steps"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"train.{name}={getattr(self, name)}: must be at least 1")
+            check_count(f"train.{name}", getattr(self, name))
+        for name in ("max_tokens", "orders"):
+            if getattr(self, name) is not None:
+                check_count(f"train.{name}", getattr(self, name))
+        for name in ("lr", "head_lr", "clip", "checkpoint_minutes"):
+            check_above_zero(f"train.{name}", getattr(self, name))
+        check_not_negative("train.weight_decay", self.weight_decay)
+        if self.name and (self.name == ".." or Path(self.name).name != self.name):
+            raise ConfigError(
+                f"train.name={self.name}: the name of a folder below runs_dir, no path"
+            )
         if self.save_dtype not in ("float32", "float16", "bfloat16"):
             raise ConfigError(
                 f"train.save_dtype={self.save_dtype}: use float32, float16 or bfloat16"
             )
         if not 0 <= self.warmup < 1:
             raise ConfigError(f"train.warmup={self.warmup}: a share of the steps, in 0..1")
-        if self.orders is not None and self.orders < 1:
-            raise ConfigError(f"train.orders={self.orders}: must be at least 1")
         if self.schema_first is not None and not 0 <= self.schema_first <= 1:
             raise ConfigError(
                 f"train.schema_first={self.schema_first}: a share of the rows, in 0..1"
@@ -77,5 +86,3 @@ class TrainConfig:
                 f"train.loss.anchor: needs train.method=lora; with {self.method} no frozen weights are kept "
                 "beside the trained ones"
             )
-        if self.lr <= 0 or self.head_lr <= 0:
-            raise ConfigError("train.lr and train.head_lr must be above 0")

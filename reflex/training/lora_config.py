@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reflex.errors import ConfigError
+from reflex.training.checks import check_above_zero, check_count
 
 PRESETS = {
     "attention": ("q_proj", "k_proj", "v_proj", "o_proj"),
@@ -33,5 +34,5 @@ class LoraConfig:
     def __post_init__(self) -> None:
         if self.targets not in PRESETS:
             raise ConfigError(f"train.lora.targets={self.targets}: use one of {', '.join(PRESETS)}")
-        if self.rank < 1:
-            raise ConfigError(f"train.lora.rank={self.rank}: must be at least 1")
+        check_count("train.lora.rank", self.rank)
+        check_above_zero("train.lora.alpha", self.alpha)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reflex.errors import ConfigError
+from reflex.training.checks import check_not_negative
 
 
 @dataclass
@@ -28,7 +29,6 @@ class LossConfig:
     def __post_init__(self) -> None:
         values = vars(self)
         for name, value in values.items():
-            if value < 0:
-                raise ConfigError(f"train.loss.{name}={value}: must not be negative")
+            check_not_negative(f"train.loss.{name}", value)
         if not any(values.values()):
             raise ConfigError("train.loss: every term has weight 0; give one a weight")

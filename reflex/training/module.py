@@ -18,7 +18,7 @@ from reflex.model import DecisionModel, Prepared
 from reflex.readouts.base import OptionScores
 from reflex.training.batches import Plan, fill
 from reflex.training.config import TrainConfig
-from reflex.training.lora import add_lora, frozen, lora_layers, merge_all
+from reflex.training.lora import add_lora, frozen, merge_all
 from reflex.training.losses import question_losses
 from reflex.training.processes import (
     end_on_sigterm,
@@ -253,6 +253,3 @@ def check_targets(compiled: Sequence[Prepared], config: TrainConfig) -> None:
             "train.loss.self_distill: every question is read in one order, which is its own mean; set "
             "train.orders=4 and a readout with labels"
         )
-
-
-__all__ = ["TrainingModule", "lora_layers", "prepare", "rate", "trainable"]

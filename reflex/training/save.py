@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from reflex.backbones.backbone import Backbone
 from reflex.errors import ConfigError
 from reflex.model import DecisionModel
+from reflex.tracking.files import put_in_place, sync_file, write_atomic
 from reflex.training.lora import lora_layers, merge_all
 from reflex.training.lora_config import LoraConfig
 
@@ -43,10 +44,9 @@ def save_adapter(
     }
     temporary = folder / "adapter_model.tmp"
     save_file(tensors, temporary, metadata={"format": "pt"})
-    os.replace(temporary, folder / "adapter_model.safetensors")
-    text = folder / "adapter_config.tmp"
-    text.write_text(json.dumps(description, indent=1) + "\n")
-    os.replace(text, folder / "adapter_config.json")
+    put_in_place(temporary, folder / "adapter_model.safetensors")
+    text = json.dumps(description, indent=1) + "\n"
+    write_atomic(folder / "adapter_config.json", text.encode())
 
 
 @torch.no_grad()
@@ -95,6 +95,15 @@ def _adapter_tensors(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     }
 
 
+def save_backbone(backbone: Backbone, folder: Path) -> None:
+    """All weights and the tokenizer, as transformers writes them."""
+    backbone.model.save_pretrained(folder)
+    backbone.tokenizer.save_pretrained(folder)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            sync_file(path)
+
+
 def save_heads(model: DecisionModel, path: Path, dtype: torch.dtype = torch.float32) -> str | None:
     """Every readout's head in one file (`<readout>.<tensor>`); None when there is none."""
     tensors = {
@@ -105,5 +114,5 @@ def save_heads(model: DecisionModel, path: Path, dtype: torch.dtype = torch.floa
         return None
     temporary = path.with_suffix(".tmp")
     save_file(tensors, temporary)
-    os.replace(temporary, path)
+    put_in_place(temporary, path)
     return path.name
