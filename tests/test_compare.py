@@ -190,8 +190,16 @@ def test_calibrate_refuses_what_it_cannot_fit_on(tmp_runs: Path) -> None:
     record(tmp_runs, "aaaa", frame(40, split="report"))
     with pytest.raises(CalibrationError, match=r"no rows of split fit \(only report\)"):
         run("task=calibrate", "task.from_run=aaaa", "calibration=global")
-    with pytest.raises(ConfigError, match="calibration=none: nothing to fit"):
+    nothing = "calibration=none: nothing to fit; use one of global, .*position_prior_content_free"
+    with pytest.raises(ConfigError, match=nothing):
         run("task=calibrate", "task.from_run=aaaa")
+    folder = record(tmp_runs, "cccc", frame(60))
+    (folder / "predictions.parquet").write_bytes(predictions_bytes(frame(60, seed=5)))
+    with pytest.raises(RecordError, match="not the predictions its record was written with"):
+        run("task=calibrate", "task.from_run=cccc", "calibration=global")
+    write_record(tmp_runs / "ffff", fake_record("ffff", status="failed", error="no memory"))
+    with pytest.raises(RecordError, match="the cell failed: no memory"):
+        run("task=calibrate", "task.from_run=ffff", "calibration=global")
     record(tmp_runs, "bbbb", frame(60).assign(source="google/boolq"))
     with pytest.raises(ContaminationError, match="boolq"):
         run("task=calibrate", "task.from_run=bbbb", "calibration=global")

@@ -58,6 +58,17 @@ def test_bfloat16_is_judged_in_probability(tmp_runs: Path) -> None:
     assert 0 < max(found.values()) < 2e-2
 
 
+@pytest.mark.parametrize(
+    ("backbone", "strategies"), [("tiny_llama", "[]"), ("tiny_qwen3_5", "[packed]")]
+)
+def test_comparing_nothing_is_no_success(backbone: str, strategies: str, tmp_runs: Path) -> None:
+    ended = cli.run("task=equivalence", f"backbone={backbone}", f"task.strategies={strategies}")
+    assert ended.status == 1
+    (line,) = ended.err.strip().splitlines()
+    assert line.startswith("error: task.strategies=[")
+    assert "nothing was compared" in line
+
+
 @pytest.mark.parametrize("readout", ["continuation", "yesno"])
 def test_a_readout_without_label_tokens_is_refused(readout: str, tmp_runs: Path) -> None:
     ended = cli.run("task=equivalence", "backbone=tiny_llama", f"readout={readout}")

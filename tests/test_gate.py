@@ -18,7 +18,8 @@ from reflex.errors import BackboneError, ConfigError, RecordError
 from reflex.metrics.gate import judge, non_inferior
 from reflex.metrics.resampling import Difference
 from reflex.stable import STABLE, entry_for, read_stable, stable_folder, write_stable
-from reflex.tasks.gate import GateConfig, check_loaded, check_servable
+from reflex.tasks.gate import GateConfig, check_loaded, check_servable, is_kept
+from reflex.tracking.predictions import predictions_bytes
 from reflex.tracking.record import read_record
 from tests.fake_records import fake_predictions, fake_record
 
@@ -158,9 +159,24 @@ def test_other_weights_than_recorded_are_not_judged() -> None:
         check_loaded(record, {"weights_sha256": "bb", "adapter_sha256": None}, record.prompt_hash)
 
 
-def test_a_margin_below_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"gate\.margin"):
-        GateConfig(margin=-0.1)
+def test_a_margin_below_nothing_and_a_limit_of_no_rows_are_refused() -> None:
+    for margin in (-0.1, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match=rf"gate\.margin={margin}"):
+            GateConfig(margin=margin)
+    with pytest.raises(ConfigError, match=r"gate\.limit=0 must be at least 1"):
+        GateConfig(limit=0)
+
+
+def test_kept_answers_that_cannot_be_read_are_asked_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "kept.parquet"
+    assert not is_kept(file)
+    file.write_bytes(predictions_bytes(GOOD))
+    assert is_kept(file)
+    file.write_bytes(b"torn")
+    assert not is_kept(file)
+    assert f"{file}: cannot be read; asked again" in caplog.text
 
 
 # -- the manifest ----------------------------------------------------------------------------------

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reflex.data.rows import read_jsonl, rows_sha256
+from reflex.errors import ConfigError, DataError
+from reflex.tasks.build_mixture import BuildMixture
+from reflex.tasks.compare import Compare
+from reflex.tasks.plan import PlanTask
 from tests import cli
 
 SOURCES = ("emotion", "rotten_tomatoes")
@@ -61,6 +68,38 @@ def test_build_mixture_writes_what_its_manifest_says(
         assert {row.split for row in rows} == {split}
         assert {row.source for row in rows} == set(SOURCES)
         assert f"{split}: {wanted} rows, {sum(told['questions'].values())} questions" in ended.out
+
+
+def test_a_build_that_breaks_off_leaves_no_manifest_of_other_files(
+    tmp_path: Path, mixture: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "built"
+    words = ("task=build_mixture", *mixture, f"task.out={out}", "task.per_source=5")
+    assert cli.run(*words).status == 0
+    assert (out / "manifest.json").is_file()
+
+    def broken(path: Path, rows: object) -> None:
+        raise DataError("broke off")
+
+    monkeypatch.setattr("reflex.data.mixture_files.write_checked", broken)
+    assert cli.run(*words).err.strip() == "error: broke off"
+    assert {path.name for path in out.iterdir()} == {"train.jsonl", "fit.jsonl", "report.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (lambda: BuildMixture(per_source=0), "task.per_source=0 must be at least 1"),
+        (lambda: BuildMixture(per_source=-1), "task.per_source=-1 must be at least 1"),
+        (lambda: PlanTask(steps=-1), "task.steps=-1: must be at least 1"),
+        (lambda: PlanTask(steps=0), "task.steps=0: must be at least 1"),
+        (lambda: Compare(margin=-1.0), "task.margin=-1.0: must be a number of 0 or more"),
+        (lambda: Compare(margin=math.nan), "task.margin=nan: must be a number of 0 or more"),
+    ],
+)
+def test_numbers_that_no_task_can_use_are_refused(task: Callable[[], object], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        task()
 
 
 def test_plan_prints_what_a_run_would_take_and_leaves_nothing(

@@ -9,7 +9,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from reflex.benchmarks.base import check_count
 from reflex.errors import ConfigError
+
+MANIFEST = "manifest.json"
 
 
 @dataclass
@@ -25,6 +28,9 @@ class BuildMixture:
     out: str = "???"
     per_source: int | None = 150
 
+    def __post_init__(self) -> None:
+        check_count("task.per_source", self.per_source)
+
     def run(self, cfg: DictConfig) -> int:
         """Raises ConfigError, ContaminationError or DataError."""
         from reflex.data.mixture import load_mixture
@@ -38,6 +44,7 @@ class BuildMixture:
         mixture = load_mixture(OmegaConf.to_object(cfg.mixture))  # type: ignore[arg-type]
         out = Path(self.out)
         out.mkdir(parents=True, exist_ok=True)
+        (out / MANIFEST).unlink(missing_ok=True)  # written last: it never tells of other files
         splits: dict[str, dict[str, Any]] = {}
         for split in ("train", "fit", "report"):
             rows = (
@@ -58,6 +65,6 @@ class BuildMixture:
             "config": OmegaConf.to_container(cfg.mixture, resolve=True),
             "splits": splits,
         }
-        write_atomic(out / "manifest.json", json_text(manifest).encode())
+        write_atomic(out / MANIFEST, json_text(manifest).encode())
         print(f"mixture: {out}")
         return 0

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from reflex.calibration.fitted import Calibration
 
-RULES = ("global", "type", "type_readout", "type_readout_band", "transfer", "position_prior")
-
 
 @dataclass
 class Calibrate:
@@ -40,16 +38,18 @@ class Calibrate:
         from reflex.tasks.clean import check_fit, withheld
         from reflex.tasks.fitting import run_frames
         from reflex.tracking.files import write_atomic
-        from reflex.tracking.record import json_text, read_record
+        from reflex.tracking.record import json_text, problem_of, read_record
 
         calibration = instantiate(cfg.calibration)
         if not calibration.fits:
             raise ConfigError(
-                f"calibration={calibration.name}: nothing to fit; use one of {', '.join(RULES)} "
+                f"calibration={calibration.name}: nothing to fit; use one of {', '.join(_rules())} "
                 "(without calibration.path)"
             )
         folder = self._folder(cfg)
         record = read_record(folder)
+        if problem := problem_of(folder, record):
+            raise RecordError(problem)
         if record.served is not None:
             raise CalibrationError(
                 f"run {folder.name}: its answers came from {record.served['base_url']} (model=remote); "
@@ -115,6 +115,15 @@ class Calibrate:
         rows = instantiate(cfg.benchmark).load().rows
         decider = build_uncalibrated(cfg)
         return read_content_free(calibration, decider, rows, Evaluate().batch_tokens)
+
+
+def _rules() -> list[str]:
+    """The calibrations of conf/ that fit something."""
+    from reflex.calibration.none import NoCalibration
+    from reflex.config import conf_dir
+
+    names = {path.stem for path in (conf_dir() / "calibration").glob("*.yaml")}
+    return sorted(names - {NoCalibration().name})
 
 
 def _nothing_to_fit(what: str, splits: Iterable[str]) -> CalibrationError:

@@ -5,6 +5,7 @@ Runs are named by folder, hash or unique prefix; `b=[RUN,RUN]` compares several 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ class Compare:
     name: str = "compare"
     metric: str = "nll"
     margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.margin) and self.margin >= 0):
+            raise ConfigError(f"task.margin={self.margin}: must be a number of 0 or more")
 
     def run(self, cfg: DictConfig) -> int:
         """Prints a table and one sentence per candidate; the same items only, paired."""

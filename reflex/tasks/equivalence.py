@@ -20,7 +20,8 @@ LIMITS = {"float32": ("max_abs_logit_diff", 1e-4)}
 class Equivalence:
     """Prints one line per strategy, cold and warm; exit status 1 unless all are at most the limit.
 
-    Raises ConfigError for a readout whose scores are not the logits of single tokens.
+    Raises ConfigError for a readout whose scores are not the logits of single tokens, and where every strategy
+    was refused.
     """
 
     _target_: str = "reflex.tasks.equivalence.Equivalence"
@@ -58,6 +59,11 @@ class Equivalence:
                 difference = float(torch.stack([(a - b).abs().max() for a, b in pairs]).max())
                 differences.append(difference)
                 print(f"strategy={strategy} cache={state} {name}={difference:.3g}")
+        if not differences:
+            raise ConfigError(
+                f"task.strategies={self.strategies}: nothing was compared; name one that this backbone can use, "
+                "e.g. flat"
+            )
         return 0 if all(difference <= limit for difference in differences) else 1
 
 

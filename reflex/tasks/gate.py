@@ -10,12 +10,14 @@ gate that was interrupted goes on. Exit status 1 when the candidate is refused; 
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
+from reflex.benchmarks.base import check_count
 from reflex.errors import BackboneError, ConfigError, RecordError, ReflexError
 from reflex.readouts.base import used_readouts
 
@@ -45,8 +47,9 @@ class GateConfig:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.margin, str) and self.margin < 0:
-            raise ConfigError(f"gate.margin={self.margin}: must be 0 or more")
+        if not (math.isfinite(self.margin) and self.margin >= 0):
+            raise ConfigError(f"gate.margin={self.margin}: must be a number of 0 or more")
+        check_count("gate.limit", self.limit)
 
 
 @dataclass
@@ -140,7 +143,7 @@ class Gate:
         files = {
             name: kept / f"{answers_key(folder, suite)}.parquet" for name, suite in suites.items()
         }
-        todo = [name for name, file in files.items() if not file.is_file()]
+        todo = [name for name, file in files.items() if not is_kept(file)]
         if todo:
             decider = build_decider(recorded_config(folder))
             check_loaded(
@@ -227,6 +230,20 @@ def load_suites(config: GateConfig) -> tuple[dict[str, Suite], dict[str, str]]:
     if not suites:
         raise ConfigError(f"gate.suites={config.suites}: none of them is here: {missing}")
     return suites, missing
+
+
+def is_kept(file: Path) -> bool:
+    """Whether predictions of an earlier try are here and can be read."""
+    from reflex.tracking.predictions import read_predictions
+
+    if not file.is_file():
+        return False
+    try:
+        read_predictions(file)
+    except RecordError:
+        log.warning("%s: cannot be read; asked again", file)
+        return False
+    return True
 
 
 def answers_key(folder: Path, suite: Suite) -> str:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
+from reflex.errors import ConfigError
+
 if TYPE_CHECKING:
     from reflex.training.module import TrainingModule
 
@@ -31,6 +33,10 @@ class PlanTask:
     _target_: str = "reflex.tasks.plan.PlanTask"
     name: str = "plan"
     steps: int = 3
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ConfigError(f"task.steps={self.steps}: must be at least 1")
 
     def run(self, cfg: DictConfig) -> int:
         """Prints the plan; nothing of it is kept."""
