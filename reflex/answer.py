@@ -61,7 +61,7 @@ def read_request(name: str) -> Any:
         return json.loads(text)
     except OSError as error:
         raise RequestError(f"{name}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RequestError(f"{name}: not JSON ({error})") from None
 
 

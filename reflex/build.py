@@ -113,7 +113,8 @@ def check_config(cfg: DictConfig) -> None:
     """Raise ConfigError naming the key for what composing could not refuse; cheap, loads nothing.
 
     That is a key added with `+` that no schema has, a value still `???`, a value that a group's own checks
-    refuse, and (ContaminationError) a calibration that would be fitted on benchmark data.
+    refuse, a seed that no generator takes, and (ContaminationError) a calibration that would be fitted on
+    benchmark data.
     """
     from reflex.config import RootConfig
     from reflex.prompts.orders import check_orders
@@ -123,6 +124,11 @@ def check_config(cfg: DictConfig) -> None:
     if unknown:
         raise ConfigError(f"{unknown}: no such key; remove it from the command line")
     check_complete(cfg)
+    if not 0 <= cfg.seed < 2**32:
+        raise ConfigError(f"seed={cfg.seed}: must be in 0..{2**32 - 1}")
+    for key in ("runs_dir", "results_dir"):
+        if not cfg[key]:
+            raise ConfigError(f"{key}= has no value; leave the key out for its default")
     for key, (task, otherwise) in READ_BY.items():
         if cfg[key] is not None and cfg.task.name != task:
             raise ConfigError(f"{key}={cfg[key]}: only task={task} reads it; {otherwise}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,11 @@ ROOMS = {
     "train": "reflex.training",
 }
 """Config group → room whose modules provide its schemas."""
+
+
+def runs_folder() -> Path:
+    """The folder of recorded runs: REFLEX_RUNS, else `runs`. An empty variable is one that is not set."""
+    return Path(os.environ.get("REFLEX_RUNS") or "runs")
 
 
 @dataclass
@@ -84,7 +90,7 @@ class RootConfig:
     b: Any = None
     run: str | None = None
     gate: GateConfig = field(default_factory=GateConfig)
-    runs_dir: str = "${oc.env:REFLEX_RUNS,runs}"
+    runs_dir: str = field(default_factory=lambda: str(runs_folder()))
     results_dir: str = "results"
 
 

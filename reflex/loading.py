@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from reflex.config import RootConfig, conf_dir, register
+from reflex.config import RootConfig, conf_dir, register, runs_folder
 from reflex.errors import ConfigError, RecordError
-from reflex.messages import USER_ERRORS, one_line
+from reflex.messages import one_line
+from reflex.overrides import as_typed, composing_error
 from reflex.release import released
 from reflex.remote.remote import remote_model
 
@@ -39,9 +39,9 @@ def compose(overrides: Sequence[str] = ()) -> DictConfig:
             if inside
             else initialize_config_dir(version_base="1.3", config_dir=str(conf_dir()))
         ):
-            return hydra_compose(config_name="config", overrides=list(overrides))
-    except USER_ERRORS as error:
-        raise ConfigError(one_line(error)) from None
+            return hydra_compose(config_name="config", overrides=as_typed(overrides))
+    except Exception as error:  # Hydra raises bare Python errors too
+        raise ConfigError(composing_error(error, overrides)) from None
 
 
 def leaves(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -59,13 +59,13 @@ def leaves(node: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any
 def run_folder(run: str | Path, root: Path | None = None) -> Path:
     """The folder of a recorded run given as folder, hash or unique hash prefix. Raises RecordError.
 
-    Hashes are looked up in `root` (default: REFLEX_RUNS, else `runs`); a full hash may be longer than
+    Hashes are looked up in `root` (default: `runs_folder`); a full hash may be longer than
     the folder's name.
     """
     path = Path(run)
     if (path / "record.json").is_file():
         return path
-    root = root or Path(os.environ.get("REFLEX_RUNS", "runs"))
+    root = root or runs_folder()
     # Folders are named by the first 16 digits of the hash.
     name = str(run)[:16]
     places = [] if "/" in name else sorted(root.glob(f"{name}*"))

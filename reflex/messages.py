@@ -66,7 +66,7 @@ def _no_option(error: MissingConfigException) -> str:
     if not group:
         return _lines(error)[0]
     asked = f"{group}={name}"
-    if asked not in sys.argv:
+    if name and asked not in sys.argv:
         asked = _place(rf"{group}\b.*\b{re.escape(name)}\b") + asked
     if group == "hydra/launcher" and name in LAUNCHERS:
         return f"{asked}: needs the extra `sweep`: pip install 'reflex-systemone[sweep]'"
@@ -92,8 +92,13 @@ def _key_error(chain: Sequence[BaseException]) -> str:
             text += f"; did you mean {close[0]}?"
         elif known:
             text += f"; there are {', '.join(known)}"
+        top = key.partition(".")[0]
         if facts.get("reference_type", "").startswith("Dict["):
             text += f"; a new entry is written +{key}=…"
+        elif facts.get("object_type") == "dict" and (conf_dir() / top).is_dir():
+            text += f"; nothing is chosen for {top}: add {top}=…"
+    elif re.match(r"Cannot convert 'dict'|Value '\{\}' of type 'dict'", text):
+        text = f"{key} holds one value and no keys"
     outer = _lines(chain[0])[0]
     given = re.match(r"Error merging override (.*)$", outer)
     if given:

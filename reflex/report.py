@@ -6,7 +6,6 @@ Reads records (`REFLEX_RUNS`, default `runs/`, and `results/records/`), never a 
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,7 +63,7 @@ def parse(words: Sequence[str]) -> dict[str, str]:
 
 
 def _report(given: dict[str, str]) -> int:
-    from reflex.config import conf_dir
+    from reflex.config import conf_dir, runs_folder
     from reflex.reporting import Places, find_sweeps, group_sweep, print_table, targets, write_index
     from reflex.tracking.record import find_records
 
@@ -72,7 +71,7 @@ def _report(given: dict[str, str]) -> int:
     if target not in targets:
         raise ConfigError(f"target={target!r} is not one of {', '.join(targets)}")
     places = Places(
-        Path(given.get("runs_dir") or os.environ.get("REFLEX_RUNS") or "runs"),
+        Path(given.get("runs_dir") or runs_folder()),
         Path(given.get("results_dir", "results")),
     )
     wanted = given.get("experiment")

@@ -19,7 +19,8 @@ from omegaconf import DictConfig
 
 from reflex.build import check_config
 from reflex.config import conf_dir, register
-from reflex.messages import USER_ERRORS, one_line, say
+from reflex.messages import one_line, say
+from reflex.overrides import as_typed, composing_error, raised_by_composing
 from reflex.tasks import outcome
 from reflex.tasks.identity import Sweep, swept_overrides
 from reflex.tasks.pages import close_sweep
@@ -59,7 +60,8 @@ def main() -> int:
         print_help()
         return 0
     # Hydra reads nothing behind a flag that stands between overrides.
-    sys.argv[1:] = sorted(sys.argv[1:], key=lambda word: word not in ("-m", "--multirun"))
+    words = sorted(as_typed(sys.argv[1:]), key=lambda word: word not in ("-m", "--multirun"))
+    sys.argv[1:] = words
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us, and we print them as one line
     outcome.reset()
     register()
@@ -70,14 +72,14 @@ def main() -> int:
         print(f"error: {one_line(error)}", file=sys.stderr)
         outcome.fail()
         close_sweep()
-    except (*USER_ERRORS, OSError) as error:
-        print(f"error: {one_line(error)}", file=sys.stderr)
+    except Exception as error:
+        if not raised_by_composing(error):
+            raise
+        print(f"error: {composing_error(error, words)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        words = (
-            "interrupted: what is finished is recorded; the same command continues with the rest"
-        )
-        print(words, file=sys.stderr)
+        told = "interrupted: what is finished is recorded; the same command continues with the rest"
+        print(told, file=sys.stderr)
         return 130
     finally:
         Sweep.forget()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from reflex.backbones.backbone import Backbone, load_backbone
 from reflex.backbones.config import BackboneConfig, DeviceConfig
@@ -169,6 +171,37 @@ def test_an_adapter_is_merged_and_changes_the_identity(tmp_path: Path) -> None:
     assert backbone.facts.adapter_sha256 is not None
 
 
+def test_an_adapter_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    base = saved(tmp_path / "m")
+    release, other = tmp_path / "release", tmp_path / "release" / "adapter"
+    model, _ = random_model("llama", 0)
+    config = LoraConfig(r=4, target_modules=["q_proj"], layers_to_transform=[0])
+    get_peft_model(model, config).save_pretrained(str(other))
+    told = {
+        release: f"no adapter_config.json there; did you mean {re.escape(str(release))}/adapter"
+    }
+    for folder, text in told.items():
+        with pytest.raises(BackboneError, match=rf"^backbone\.adapter=\S+: {text}"):
+            load(base, adapter=str(folder))
+    weights = other / "adapter_model.safetensors"
+    tensors = load_file(weights)
+    for changed in (
+        {name: torch.cat([tensor, tensor], -1) for name, tensor in tensors.items()},
+        {name.replace("layers.0", "layers.1"): tensor for name, tensor in tensors.items()},
+    ):
+        save_file(changed, weights)
+        with pytest.raises(BackboneError, match=r": it does not fit backbone=saved \(") as caught:
+            load(base, adapter=str(other))
+        assert "\n" not in str(caught.value)
+    for text in ("[1]", "{", "{}"):
+        (other / "adapter_config.json").write_text(text)
+        with pytest.raises(BackboneError, match=r"^backbone\.adapter=") as caught:
+            load(base, adapter=str(other))
+        assert "\n" not in str(caught.value)
+
+
 def test_label_rows_equal_the_models_own_logits(tmp_path: Path) -> None:
     for family in ("llama", "qwen3"):  # untied and tied projections
         backbone = load(saved(tmp_path / family, family))
@@ -232,7 +265,6 @@ def test_broken_files_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(BackboneError) as caught:
         load(folder)
     assert "\n" not in str(caught.value)
-    from safetensors.torch import load_file, save_file
 
     saved(folder)
     tensors = load_file(folder / "model.safetensors")
@@ -396,6 +428,9 @@ def test_the_faster_dtype_is_probed_once(
 
 
 def test_dtype_and_device_are_checked() -> None:
+    for threads in (-2, 0, 2**31):
+        with pytest.raises(ConfigError, match=rf"device\.threads={threads}: use 1 to"):
+            DeviceConfig(threads=threads)
     with pytest.raises(ConfigError, match=r"device\.dtype=int8"):
         DeviceConfig(dtype="int8")
     if not torch.cuda.is_available():

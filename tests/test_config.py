@@ -17,9 +17,10 @@ from omegaconf import OmegaConf
 
 import reflex
 from reflex.build import check_config
-from reflex.config import RootConfig, register
-from reflex.errors import ConfigError
-from reflex.loading import compose
+from reflex.config import RootConfig, register, runs_folder
+from reflex.errors import ConfigError, RecordError
+from reflex.loading import compose, run_folder
+from reflex.overrides import as_typed
 from tests import cli
 
 CONF = cli.REPO / "conf"
@@ -118,6 +119,24 @@ def test_the_gpu_profile_composes_anywhere_and_smoke_puts_it_on_the_cpu() -> Non
 MISTAKES = {
     "benchmark.limt=3": "benchmark.limt: no such key; did you mean limit?",
     "benchmrk=human_ratings": "benchmrk",
+    "orders=2": "orders=2: use one of cyclic, four, four_levels_kept, one, reversed, two\n",
+    "device=0": "device=0: use one of cpu, cuda, mps",
+    "mixture=null": "mixture=null: use one of broad, embedded, embedded_continued, embedded_facts; ~mixture",
+    "debug=true": "debug=true: use one of smoke; ~debug leaves the group out",
+    "hydra/launcher=1": "hydra/launcher=1: use a name; ~hydra/launcher leaves the group out",
+    "verdict.margin=1": "verdict.margin=1: verdict is null here; add an experiment=… that has one",
+    "verdict={metric: nll}": "verdict={metric: nll}: verdict is null here",
+    "+a.b=1": "+a.b=1: a holds one value and no keys",
+    "seed.x=1": "seed.x=1: seed holds one value and no keys",
+    "mixture.rows=3": "mixture.rows: no such key; nothing is chosen for mixture: add mixture=…",
+    "seed=-1": "seed=-1: must be in 0..4294967295",
+    "seed=4294967296": "seed=4294967296: must be in 0..4294967295",
+    "backbone.seed=9223372036854775808": "backbone.seed=9223372036854775808: must fit 64 bits",
+    "readout.rating.levels=1": "readout.rating.levels: no such key\n",
+    "runs_dir=": "runs_dir= has no value; leave the key out for its default",
+    "orders.permutations=9": "orders.permutations=9: at most 8 orders",
+    "device.threads=0": "device.threads=0: use 1 to 4096, or null",
+    "device.threads=-2": "device.threads=-2: use 1 to 4096, or null",
     "seeed=3": "seeed: no such key; did you mean seed?",
     "+benchmrk.limit=3": "benchmrk: no such key",
     "+backbone.colour=red": "backbone.colour: no such key",
@@ -195,6 +214,65 @@ def test_load_raises_the_same_line() -> None:
         reflex.load(["backbone.nam=x"])
     with pytest.raises(ConfigError, match="no such option"):
         reflex.load(["orders=nine"])
+    with pytest.raises(ConfigError, match=r"^orders=1: use one of cyclic"):
+        reflex.load(["orders=1"])
+    with pytest.raises(ConfigError, match=r"^orders=: no such option"):
+        reflex.load(["orders="])
+
+
+def test_a_sweep_over_what_is_no_name_is_one_line(tmp_runs: Path) -> None:
+    ended = cli.run("-m", "orders=1,2")
+    assert (ended.status, ended.out) == (1, "")
+    assert (
+        ended.err
+        == "error: orders=1: use one of cyclic, four, four_levels_kept, one, reversed, two\n"
+    )
+
+
+def test_an_error_that_composing_did_not_raise_keeps_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, tmp_runs: Path
+) -> None:
+    def broken() -> None:
+        raise ValueError("a fault of this code")
+
+    monkeypatch.setattr("reflex.tasks.outcome.hand_over", lambda name: broken())
+    with pytest.raises(ValueError, match="a fault of this code"):
+        cli.run("seed=-1", "backbone=tiny_llama")
+
+
+@pytest.mark.parametrize(
+    ("word", "quoted"),
+    [
+        ("a=12e45678", "a='12e45678'"),
+        ("b=[1E3,0123,12ab]", "b=['1E3','0123',12ab]"),
+        ("task.run_id=1e10,00012", "task.run_id='1e10','00012'"),
+        ("task.from_run=0012345", "task.from_run='0012345'"),
+        ("run='12'", "run='12'"),
+        ("run=runs/12", "run=runs/12"),
+        ("seed=12", "seed=12"),
+        ("-m", "-m"),
+    ],
+)
+def test_a_hash_reaches_the_task_as_it_was_typed(word: str, quoted: str) -> None:
+    assert as_typed([word]) == [quoted]
+
+
+@pytest.mark.parametrize("words", [["a=12e45678", "b=0123"], ["a=12e45678", "b=[0123]"]])
+def test_a_hash_of_digits_is_looked_up_as_one(words: list[str], tmp_runs: Path) -> None:
+    composed = compose(words)
+    assert composed.a == "12e45678"
+    assert composed.b in ("0123", ["0123"])
+    ended = cli.run("backbone=tiny_llama", "task=compare", *words)
+    assert ended.err.startswith("error: run 12e45678: neither a folder")
+
+
+def test_an_empty_runs_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REFLEX_RUNS", "")
+    assert compose().runs_dir == str(runs_folder()) == "runs"
+    with pytest.raises(RecordError, match=r"nor a hash below runs/$"):
+        run_folder("0123")
+    monkeypatch.setenv("REFLEX_RUNS", "there")
+    assert compose().runs_dir == "there"
 
 
 def test_components_of_a_prompt_may_be_added() -> None:

@@ -24,7 +24,7 @@ from reflex.data.guard import held_against, overlapping_ids
 from reflex.data.mixture import MixtureConfig, mixture_names
 from reflex.data.overlap import NGRAM, Index, texts
 from reflex.data.sources import source_names
-from reflex.errors import ConfigError, ContaminationError
+from reflex.errors import ConfigError, ContaminationError, DataError
 
 REFUSED = {
     "tals/vitaminc": "vitaminc-dev",
@@ -187,6 +187,13 @@ def test_local_files_of_the_external_sets_are_held_against_items(tmp_path: Path)
     states = {"shared": {"message": " ".join(WORDS[:9])}, "other": "Nothing of that kind."}
     assert overlapping_ids(states, tmp_path) == {"shared"}
     assert held_against(tmp_path) == {"external/toxic_chat.jsonl": 1}
+
+
+def test_a_benchmark_row_that_is_no_object_is_named(tmp_path: Path) -> None:
+    (tmp_path / "s1bench").mkdir()
+    (tmp_path / "s1bench" / "boolq.jsonl").write_text('{"text": "a"}\n[1,2]\n')
+    with pytest.raises(DataError, match=r"boolq\.jsonl:2: a row must be a JSON object"):
+        overlapping_ids({"a": "b"}, tmp_path)
 
 
 def test_texts_of_any_state() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -69,11 +70,20 @@ def test_reversed_cyclic_and_fixed_score_levels() -> None:
     assert option_orders(fixed, Score(criteria=["a", "b", "c"])) == ((0, 1, 2),)
 
 
+def test_there_are_never_more_orders_than_permutations() -> None:
+    assert len(option_orders(OrdersConfig(permutations=800), choice(5))) == 120
+    with mock.patch("reflex.prompts.orders.math.factorial", side_effect=lambda n: min(n, 9)):
+        assert len(option_orders(OrdersConfig(permutations=10**9), choice(9))) == 9
+
+
 def test_a_request_may_ask_for_its_own_number_of_orders() -> None:
     assert len(option_orders(OrdersConfig(permutations=1), choice(5), permutations=3)) == 3
 
 
-@pytest.mark.parametrize("config", [OrdersConfig(permutations=0), OrdersConfig(kind="random")])
+@pytest.mark.parametrize(
+    "config",
+    [OrdersConfig(permutations=0), OrdersConfig(permutations=9), OrdersConfig(kind="random")],
+)
 def test_bad_orders_are_refused(config: OrdersConfig) -> None:
     with pytest.raises(ConfigError, match="orders"):
         check_orders(config)

@@ -89,6 +89,9 @@ def test_hard_and_soft_labels(question: Question, raw: Any, expected: list[float
         (NOUL, None, "give true, false"),
         (NOUL, 1.2, "probability of 'true' is 1.2; it must be in 0..1"),
         (NOUL, float("nan"), "give true, false"),
+        (NOUL, 10**400, "probability of 'true' is 10000000"),
+        (NOUL, -(10**400), "probability of 'true' is -1000000"),
+        (CHOICE, {"a": 10**400}, "probability of 'a' is 10000000"),
         (NOUL, {"true": 0.9}, "sum to 0.9, not 1; divide them by their sum"),
         (NOUL, {"yes": 1}, "'yes' is not among the options [true, false]"),
         (CHOICE, "d", "'d' is not among the options [b, a, c]"),
@@ -159,6 +162,10 @@ def _line(**change: Any) -> str:
         (b'{"id": "a", "id": "b"}', ":1", "key 'id' appears twice in one object"),
         (b'{"id": NaN}', ":1", "NaN is not JSON"),
         (b'{"id": "\\ud800"}', ":1", "half a surrogate pair"),
+        (b'{"id": 1e999}', ":1", "holds a number that is too large"),
+        (b'{"id": ' + b"7" * 5000 + b"}", ":1", "holds a number that is too large"),
+        (b"[" * 100_000, ":1", "nested too deeply"),
+        (b'{"id": 1} 2', ":1", "not JSON (Extra data, column 10)"),
     ],
 )
 def test_a_bad_file_is_refused_with_its_line(

@@ -105,6 +105,7 @@ def test_other_weights_than_measured_are_refused(tmp_runs: Path) -> None:
         (["run=nothing"], "neither a folder"),
         (["run=stable"], "task=gate"),
         (["orders=two", "--port"], "key=value"),
+        (["orders=2"], "orders=2: use one of cyclic"),
     ],
 )
 def test_what_does_not_exist_is_one_line(
@@ -114,6 +115,22 @@ def test_what_does_not_exist_is_one_line(
     with pytest.raises((RecordError, ConfigError), match=says) as caught:
         resolve(arguments)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("port", -1, "use 0"),
+        ("port", 99999, "use 0"),
+        ("timeout_s", float("nan"), "above 0"),
+        ("timeout_s", float("inf"), "above 0"),
+        ("window_ms", -1.0, "from 0 on"),
+        ("reuse_tokens", -1, "from 0 on"),
+    ],
+)
+def test_a_setting_that_cannot_work_names_its_key(key: str, value: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^serve\.{key}={value}: .*{says}"):
+        ServeConfig(**{key: value})
 
 
 def test_a_failed_run_is_not_served(tmp_runs: Path) -> None:

@@ -21,6 +21,7 @@ from reflex.data import mixture_files
 from reflex.data.augment import (
     ADJACENT,
     AugmentConfig,
+    adjacent,
     build,
     canonical_row,
     subsample,
@@ -40,7 +41,7 @@ from reflex.data.rows import Row, read_jsonl
 from reflex.data.sources import Ask, Item, source, source_names
 from reflex.data.sources.base import USES, OptionSet, plain
 from reflex.data.sources.sentences import negate, numbers, reword, swap_words
-from reflex.errors import DataError
+from reflex.errors import ConfigError, DataError
 
 LOCAL = tuple(
     name
@@ -467,7 +468,7 @@ def test_an_abstention_row_whose_state_still_answers_is_caught(
     """Both faults put back on purpose: families without neighbours, and options that say so themselves."""
     alone = {family: frozenset({family}) for family in ADJACENT}
     with monkeypatch.context() as patch:
-        patch.setattr("reflex.data.mixture.ADJACENT", alone)
+        patch.setattr("reflex.data.augment.ADJACENT", alone)
         with pytest.raises(AssertionError):
             test_no_abstention_state_can_answer_its_question(tmp_path)
     with monkeypatch.context() as patch:
@@ -501,6 +502,40 @@ def test_shares_are_explicit_for_large_taxonomies_and_equal_over_types(data_root
     ]
     train_ids = {item.id for pool in mixture.pools.values() for item in pool.items["train"]}
     assert {row.id.split("#")[0] for row in rows} <= train_ids
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"sources": {"emotion": float("nan")}}, "sources.emotion=nan: must be a number above 0"),
+        ({"sources": {"emotion": float("inf")}}, "sources.emotion=inf: must be a number above 0"),
+        ({"type_shares": {"choise": 1.0}}, "type_shares.choise: use choice, noul, score"),
+        ({"type_shares": {"choice": -1.0}}, "type_shares.choice=-1.0: must be a number from 0 on"),
+        ({"type_shares": {"choice": float("nan")}}, "type_shares.choice=nan: must be a number"),
+        ({"max_chars": 0}, "max_chars=0: must be at least 1"),
+    ],
+)
+def test_a_share_that_is_none_names_its_key(change: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^mixture\.{re.escape(told)}"):
+        MixtureConfig(**{"name": "x", "sources": {"emotion": 1.0}, **change})
+
+
+def test_types_without_a_share_take_none_and_not_all_may(small_root: Path) -> None:
+    both: dict[str, Any] = {"name": "x", "sources": {"emotion": 1.0, "rotten_tomatoes": 1.0}}
+    config = MixtureConfig(**both, type_shares={"choice": 0.0})
+    mixture = load_mixture(config, small_root)
+    assert mixture.shares == {"emotion": 0.0, "rotten_tomatoes": 1.0}
+    nothing = MixtureConfig(**both, type_shares={"choice": 0.0, "noul": 0.0})
+    with pytest.raises(ConfigError, match=r"^mixture\.type_shares: choice, noul are all the types"):
+        shares(nothing, mixture.pools)
+
+
+def test_a_family_nobody_named_is_adjacent_to_itself(small_root: Path) -> None:
+    assert adjacent("intent") == {"intent", "topic"}
+    both = {"emotion": 1.0, "rotten_tomatoes": 1.0}
+    mixture = load_mixture(MixtureConfig(name="x", rows=20, sources=both), small_root)
+    pools = {**mixture.pools, "emotion": replace(mixture.pools["emotion"], family="stance")}
+    assert len(replace(mixture, pools=pools).train_rows()) == 20
 
 
 @settings(max_examples=50, deadline=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -87,9 +88,7 @@ def load_backbone(config: BackboneConfig, device: DeviceConfig) -> Backbone:
     read_as = torch.float32 if files.adapter_folder is not None else getattr(torch, dtype)
     model, tokenizer = _read(config, files, read_as)
     if files.adapter_folder is not None:
-        from peft import PeftModel
-
-        model = PeftModel.from_pretrained(model, files.adapter_folder).merge_and_unload()
+        model = _adapted(config, model, files.adapter_folder)
     model = model.to(device=target, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
     return Backbone(model, tokenizer, _facts(config, files, model, dtype, device.name))
 
@@ -126,6 +125,22 @@ def _read(config: BackboneConfig, files: BackboneFiles, dtype: torch.dtype) -> t
             f"the first is {absent[0]}; the folder is incomplete or not a causal language model"
         )
     return model, tokenizer
+
+
+def _adapted(config: BackboneConfig, model: Any, folder: Path) -> Any:
+    """The model with the adapter merged. Raises BackboneError for one that was trained on another model."""
+    from peft import PeftModel
+
+    try:
+        with warnings.catch_warnings():
+            # peft leaves what the files lack untrained, and only warns.
+            warnings.filterwarnings("error", "Found missing adapter keys")
+            return PeftModel.from_pretrained(model, folder).merge_and_unload()
+    except Exception as error:  # configurations, shapes and tensor files fail in a dozen classes
+        raise BackboneError(
+            f"backbone.adapter={config.adapter}: it does not fit backbone={config.name} "
+            f"({' '.join(str(error).split())[:160]}); name the backbone that it was trained on"
+        ) from None
 
 
 def _auto_class(folder: Path) -> Any:

@@ -8,6 +8,7 @@ from reflex.errors import ConfigError
 
 SOURCES = ("hub", "folder", "gguf", "asset", "random")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
+MAX_THREADS = 4096
 
 
 @dataclass
@@ -34,6 +35,8 @@ class BackboneConfig:
     def __post_init__(self) -> None:
         if self.source not in (*SOURCES, "???"):
             raise ConfigError(f"backbone.source={self.source}: use one of {', '.join(SOURCES)}")
+        if not -(2**63) <= self.seed < 2**63:
+            raise ConfigError(f"backbone.seed={self.seed}: must fit 64 bits")
 
 
 @dataclass
@@ -47,6 +50,8 @@ class DeviceConfig:
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ConfigError(f"device.dtype={self.dtype}: use one of {', '.join(DTYPES)}")
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise ConfigError(f"device.threads={self.threads}: use 1 to {MAX_THREADS}, or null")
 
 
 @dataclass(frozen=True)

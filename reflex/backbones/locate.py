@@ -45,7 +45,25 @@ def locate(config: BackboneConfig) -> BackboneFiles:
     if config.adapter is None:
         return BackboneFiles(folder, revision, weights)
     adapter = _snapshot(config.adapter, None, "backbone.adapter")
+    _check_adapter(config.adapter, adapter)
     return BackboneFiles(folder, revision, weights, adapter, folder_sha256(adapter))
+
+
+def _check_adapter(given: str, folder: Path) -> None:
+    """Raise BackboneError unless the folder holds the configuration of a PEFT adapter."""
+    try:
+        found = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    except OSError:
+        inner = f"; did you mean {given}/adapter?" if (folder / "adapter").is_dir() else ""
+        raise BackboneError(
+            f"backbone.adapter={given}: no adapter_config.json there{inner}"
+        ) from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise BackboneError(
+            f"backbone.adapter={given}: adapter_config.json is not a JSON object; save the adapter again"
+        )
 
 
 def _locate_base(config: BackboneConfig) -> tuple[Path | None, str | None, str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from reflex.benchmarks.base import Suite, check_count, limited
 from reflex.benchmarks.held_out import HeldOut, questions_of
-from reflex.data.augment import ADJACENT, can_abstain
+from reflex.data.augment import adjacent, can_abstain
 from reflex.data.rows import Row, rows_sha256
 from reflex.data.splits import stable_hash
 from reflex.errors import DataError
@@ -67,7 +67,7 @@ class ForeignStates:
 
 def foreign(row: Row, rows: list[Row]) -> Row | None:
     """`row` over another row's state with uniform labels; None where no family is far enough."""
-    donors = [each for each in rows if each.family not in ADJACENT[row.family]]
+    donors = [each for each in rows if each.family not in adjacent(row.family)]
     if not donors:
         return None
     donor = min(donors, key=lambda each: stable_hash(f"{row.id}\x1f{each.id}", SALT))

@@ -30,6 +30,11 @@ ADJACENT: Mapping[str, frozenset[str]] = {
 """Families whose states may still answer each other's questions: never donors for abstention."""
 
 
+def adjacent(family: str) -> frozenset[str]:
+    """The families in `ADJACENT` of `family`; of one that is not named there, itself."""
+    return ADJACENT.get(family, frozenset({family}))
+
+
 @dataclass
 class AugmentConfig:
     """Probabilities, training split only. several: all questions of an item in one row instead of one.

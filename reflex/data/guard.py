@@ -12,6 +12,7 @@ from reflex.data.jsonl import json_lines
 from reflex.data.overlap import Index
 from reflex.data.root import source_root
 from reflex.data.rows import Row
+from reflex.errors import DataError
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,10 @@ def _benchmark_files(root: Path) -> list[Path]:
 
 @cache
 def benchmark_index(root: Path) -> Index | None:
-    """The index over all benchmark rows below `root`; None (and a warning) when there are none."""
+    """The index over all benchmark rows below `root`; None (and a warning) when there are none.
+
+    Raises DataError `file:line` for a row that is no object.
+    """
     files = _benchmark_files(root)
     if not files:
         log.warning(
@@ -64,5 +68,7 @@ def benchmark_index(root: Path) -> Index | None:
 
 def _states(files: list[Path]) -> Iterator[dict[str, Any]]:
     for path in files:
-        for _, raw in json_lines(path):
+        for number, raw in json_lines(path):
+            if not isinstance(raw, dict):
+                raise DataError(f"{path}:{number}: a row must be a JSON object")
             yield {key: value for key, value in raw.items() if key not in NOT_TEXT}

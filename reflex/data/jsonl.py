@@ -24,33 +24,48 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
                 try:
                     text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
                     if text:
-                        value = json.loads(
-                            text, object_pairs_hook=_unique_keys, parse_constant=_no_constant
-                        )
-                        canonical(value).encode()  # a lone surrogate cannot be written or read
+                        value, end = decoded(text)
+                        if end < len(text):
+                            raise json.JSONDecodeError("Extra data", text, end)
                         yield number, value
                 except UnicodeDecodeError as error:
                     raise DataError(
                         f"{path}:{number}: not UTF-8 (byte {error.start} of the line); "
                         "save the file as UTF-8"
                     ) from None
-                except UnicodeEncodeError:
-                    raise DataError(
-                        f"{path}:{number}: holds half a surrogate pair; write the character itself"
-                    ) from None
                 except json.JSONDecodeError as error:
                     raise DataError(
                         f"{path}:{number}: not JSON ({error.msg}, column {error.colno}); "
                         "write one whole JSON object a line"
                     ) from None
-                except _RefusedJson as error:
+                except RefusedJson as error:
                     raise DataError(f"{path}:{number}: {error}") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
 
 
-class _RefusedJson(Exception):
-    """JSON that Python would accept and silently change."""
+class RefusedJson(Exception):
+    """JSON that Python would silently change, or cannot hold."""
+
+
+def decoded(text: str, start: int = 0) -> tuple[Any, int]:
+    """The JSON value that starts there, and where it ends.
+
+    Raises json.JSONDecodeError; RefusedJson for a key given twice, a number that is none or too long, half
+    a surrogate pair, and nesting deeper than Python reads.
+    """
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+        canonical(value).encode()
+    except json.JSONDecodeError:
+        raise
+    except UnicodeEncodeError:
+        raise RefusedJson("holds half a surrogate pair; write the character itself") from None
+    except RecursionError:
+        raise RefusedJson("lists or objects are nested too deeply; write it flatter") from None
+    except ValueError:  # 1e999 is read as infinity, and an integer of 5000 digits is not read
+        raise RefusedJson("holds a number that is too large; write it as text") from None
+    return value, end
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -58,12 +73,15 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise _RefusedJson(f"key {twice!r} appears twice in one object; keep one")
+        raise RefusedJson(f"key {twice!r} appears twice in one object; keep one")
     return result
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise _RefusedJson(f"{name} is not JSON; write a finite number")
+    raise RefusedJson(f"{name} is not JSON; write a finite number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_no_constant)
 
 
 def write_lines(path: Path, values: Iterable[Any]) -> None:

@@ -8,12 +8,14 @@ shared generator, so the same config gives the same rows everywhere.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from reflex.data.augment import ADJACENT, AugmentConfig, canonical_row, training_row
+from reflex.contract import TYPES
+from reflex.data.augment import AugmentConfig, adjacent, canonical_row, training_row
 from reflex.data.contamination import assert_clean
 from reflex.data.coverage import check_coverage
 from reflex.data.guard import overlapping_ids
@@ -29,9 +31,9 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class MixtureConfig:
-    """rows: training rows. sources: names, or name → weight within its group (1 = equal).
+    """rows: training rows. sources: name → weight within its group (1 = equal).
     large_share: share of sources with large taxonomies; the rest is divided over question types (equally,
-    or by type_shares), then by weight.
+    or by type_shares: question type → share, 1 for a type it leaves out), then by weight.
     max_chars: items with a longer state are left out (never cut). allow: see contamination.assert_clean.
     """
 
@@ -54,8 +56,15 @@ class MixtureConfig:
         if not self.sources:
             raise ConfigError("mixture.sources: name at least one source")
         for name, weight in self.sources.items():
-            if weight <= 0:
-                raise ConfigError(f"mixture.sources.{name}={weight}: must be above 0")
+            if not 0 < weight < math.inf:
+                raise ConfigError(f"mixture.sources.{name}={weight}: must be a number above 0")
+        for kind, share in self.type_shares.items():
+            if kind not in TYPES:
+                raise ConfigError(f"mixture.type_shares.{kind}: use {', '.join(TYPES)}")
+            if not 0 <= share < math.inf:
+                raise ConfigError(f"mixture.type_shares.{kind}={share}: must be a number from 0 on")
+        if self.max_chars < 1:
+            raise ConfigError(f"mixture.max_chars={self.max_chars}: must be at least 1")
         assert_clean(mixture_names(self.sources), self.allow)
 
 
@@ -113,7 +122,7 @@ class Mixture:
         donors = [
             other.items["train"]
             for other in self.pools.values()
-            if other.family not in ADJACENT[pool.family]
+            if other.family not in adjacent(pool.family)
         ]
         spare = [item for items in donors for item in items[:200]]
         rows: list[Row] = []
@@ -233,7 +242,10 @@ def _own_texts(item: Item) -> list[Any]:
 
 
 def shares(config: MixtureConfig, pools: Mapping[str, Pool]) -> dict[str, float]:
-    """Share of every source in the training rows; sums to 1."""
+    """Share of every source in the training rows; sums to 1.
+
+    Raises ConfigError where type_shares leave nothing for the types that the sources ask.
+    """
     groups: dict[str, dict[str, float]] = {}
     for name, pool in pools.items():
         group = "large" if pool.large else pool.kind
@@ -243,6 +255,11 @@ def shares(config: MixtureConfig, pools: Mapping[str, Pool]) -> dict[str, float]
     if not types:
         large = 1.0
     weights = {kind: config.type_shares.get(kind, 1.0) for kind in types}
+    if types and not sum(weights.values()):
+        raise ConfigError(
+            f"mixture.type_shares: {', '.join(types)} are all the types of mixture.sources, and each gets 0; "
+            "give one of them a share above 0"
+        )
     found = {}
     for group, members in groups.items():
         whole = large

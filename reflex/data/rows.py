@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,7 +143,8 @@ def parse_label(question: Question, raw: Any, name: str = "label") -> dict[str, 
     elif isinstance(question, Noul):
         if not _is_number(raw) and not isinstance(raw, bool):
             raise DataError(f"label {name!r}: give true, false or the probability of true")
-        values = {"true": float(raw), "false": 1.0 - float(raw)}
+        p = int(raw) if isinstance(raw, bool) else raw
+        values = {"true": p, "false": 1 - p}
     elif isinstance(question, Choice):
         if not isinstance(raw, str):
             raise DataError(
@@ -174,7 +176,7 @@ def _distribution(values: dict[str, Any], name: str) -> dict[str, float]:
     for key, value in values.items():
         if not _is_number(value) or not 0 <= value <= 1:
             raise DataError(
-                f"label {name!r}: probability of {key!r} is {value!r}; it must be in 0..1"
+                f"label {name!r}: probability of {key!r} is {reprlib.repr(value)}; it must be in 0..1"
             )
     total = math.fsum(values.values())
     if abs(total - 1) > _SUM_SLACK:
@@ -186,7 +188,8 @@ def _distribution(values: dict[str, Any], name: str) -> dict[str, float]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether it is a finite number; an integer may be larger than any float."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
 
 
 def _kind(value: Any) -> str:

@@ -12,6 +12,7 @@ import random
 from dataclasses import dataclass
 
 from reflex.contract import Noul, Question, Score, option_keys
+from reflex.contract.questions import MAX_PERMUTATIONS
 from reflex.errors import ConfigError
 
 KINDS = ("shuffled", "reversed", "cyclic")
@@ -33,11 +34,16 @@ class OrdersConfig:
 
 
 def check_orders(config: OrdersConfig) -> None:
-    """Raise ConfigError for an unknown kind or a number of orders below one."""
+    """Raise ConfigError for an unknown kind or a number of orders that no request may ask for either."""
     if config.kind not in KINDS:
         raise ConfigError(f"orders.kind={config.kind}: use one of {', '.join(KINDS)}")
     if config.permutations < 1:
         raise ConfigError(f"orders.permutations={config.permutations}: at least 1 order is needed")
+    if config.permutations > MAX_PERMUTATIONS:
+        raise ConfigError(
+            f"orders.permutations={config.permutations}: at most {MAX_PERMUTATIONS} orders; "
+            "orders=cyclic reads every rotation"
+        )
 
 
 def option_orders(
@@ -67,7 +73,7 @@ def _shuffles(
     identity: tuple[int, ...], wanted: int, rng: random.Random
 ) -> tuple[tuple[int, ...], ...]:
     n = len(identity)
-    limit = min(wanted, math.factorial(n)) if n <= 8 else wanted
+    limit = min(wanted, math.factorial(min(n, 20)))  # no count comes near 20!
     orders = [identity]
     while len(orders) < limit:
         candidate = list(identity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from reflex.errors import ConfigError
@@ -74,8 +75,14 @@ class ServeConfig:
         )
         for name in positive:
             value = getattr(self, name)
-            if isinstance(value, int | float) and value <= 0:
-                raise ConfigError(f"serve.{name}={value}: must be above 0")
+            if isinstance(value, int | float) and not 0 < value < math.inf:
+                raise ConfigError(f"serve.{name}={value}: must be a number above 0")
+        for name in ("window_ms", "reuse_tokens"):
+            value = getattr(self, name)
+            if isinstance(value, int | float) and not 0 <= value < math.inf:
+                raise ConfigError(f"serve.{name}={value}: must be a number from 0 on")
+        if isinstance(self.port, int) and not 0 <= self.port <= 65535:
+            raise ConfigError(f"serve.port={self.port}: use 0 (a free one) to 65535")
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise ConfigError(
                 f"serve.log_level={self.log_level}: use debug, info, warning or error"

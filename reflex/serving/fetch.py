@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from reflex.config import runs_folder
 from reflex.errors import RecordError, first_line
 
 FETCHED = ".fetched"
@@ -57,7 +57,7 @@ def from_wandb(path: str) -> Path:
             for artifact in wandb.Api().run(path).logged_artifacts()
             if artifact.type == "run-record"
         ]
-        root = Path(os.environ.get("REFLEX_RUNS", "runs")) / FETCHED
+        root = runs_folder() / FETCHED
         folder = Path(str(kept[-1].download(root=str(root / _name(kept[-1]))))) if kept else None
     except Exception as error:  # W&B errors come in many classes; all mean the same to a user
         raise RecordError(f"{run}: cannot be read ({first_line(error)})") from None
