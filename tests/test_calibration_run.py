@@ -28,7 +28,6 @@ from reflex.prompts.prompt import Branch
 from reflex.readouts.label_tokens import Readout
 from reflex.tasks.evaluate import Evaluate
 from reflex.tasks.fitting import (
-    FIT_PREDICTIONS,
     Raw,
     Settled,
     read_content_free,
@@ -38,6 +37,7 @@ from reflex.tasks.fitting import (
 from reflex.tracking import record
 from reflex.tracking.files import write_atomic_all
 from reflex.tracking.predictions import read_predictions
+from reflex.tracking.record import FIT_PREDICTIONS
 from tests.fake_records import fake_predictions, fake_record
 
 NAMES = ("good", "bad", "fine")

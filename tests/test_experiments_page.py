@@ -162,7 +162,7 @@ def test_every_question_of_a_source_has_its_own_constant_answer() -> None:
     differing = rows_of(
         "other", [[f"x{i}", f"y{i}"] for i in range(6)], [1, 1, 1, 1, 0, -1], [1] * 6
     )
-    differing.at[5, "target"] = [0.5, 0.5]
+    differing["target"] = [*differing["target"][:5], [0.5, 0.5]]
     both = pd.concat([same, differing], ignore_index=True)
     majority, beyond = constant_answer(both)
     assert majority == pytest.approx((6 + 4) / 15)

@@ -100,6 +100,7 @@ def test_page_says_what_the_records_say(places: Places):
     brier = found.differences["brier"]
     row = next(line for line in text.splitlines() if "four − orders=one | Brier score" in line)
     assert f"| {brier.value:+.4f} | {brier.low:+.4f} to {brier.high:+.4f} |" in row
+    assert brier.detectable is not None
     assert brier.detectable_of(2) == pytest.approx(brier.detectable * 3.0830 / 2.8016, rel=1e-3)
     assert row.endswith(f"| {brier.n} | {brier.detectable_of(2):.4f} |")
     assert "| 51.2 | 3.50 |" in text

@@ -70,7 +70,7 @@ def definitions(sweep: Sweep, shown: Iterable[str]) -> str:
     lines.append(f"- The reliability diagram has {BINS} equal bins of the top probability.")
     lines.append(
         "- In brackets: a 95 % interval, or, for a calibration error, the mean and the 95th percentile "
-        "that a perfectly calibrated model with the same confidences would show at this n."
+        "that a perfectly calibrated model with the same confidences would show at this n, rows taken as independent."
     )
     return "\n".join(lines)
 
