@@ -18,7 +18,7 @@ import filelock
 
 from reflex.assets import sha256_of
 from reflex.errors import ConfigError, RecordError
-from reflex.tracking.files import write_atomic, write_folder
+from reflex.files import write_atomic, write_folder
 from reflex.tracking.record import RunRecord, json_text, read_record
 
 STABLE = Path("releases") / "stable.json"

@@ -23,6 +23,7 @@ from reflex.data.rows import Row
 from reflex.decider import Decider
 from reflex.errors import CalibrationError, ContaminationError
 from reflex.evaluation.suite import run_suite
+from reflex.files import write_atomic_all
 from reflex.loading import compose
 from reflex.prompts.prompt import Branch
 from reflex.readouts.label_tokens import Readout
@@ -35,7 +36,6 @@ from reflex.tasks.fitting import (
     settle,
 )
 from reflex.tracking import record
-from reflex.tracking.files import write_atomic_all
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import FIT_PREDICTIONS
 from tests.fake_records import fake_predictions, fake_record

@@ -150,6 +150,7 @@ MISTAKES = {
     "a=nosuch": "a=nosuch: only task=compare reads it",
     "orders.permutations=0": "orders.permutations=0: at least 1 order is needed",
     "forward.strategy=fast": "forward.strategy=fast: use one of auto, packed, batched, flat",
+    "forward.reuse_tokens=-1": "forward.reuse_tokens=-1: must be at least 0",
     "readout.noul=guess": "readout.noul=guess: no such readout; use one of",
     "device.dtype=float31": "device.dtype=float31: use one of",
     "backbone.name=???": "backbone.name: no value given",

@@ -15,12 +15,12 @@ from omegaconf import OmegaConf
 from reflex.data.jsonl import write_lines
 from reflex.data.rows import Row, write_jsonl
 from reflex.errors import ConfigError, ContaminationError
+from reflex.files import write_folder
 from reflex.release import manifest_of
 from reflex.reporting.sources import mean_ece_text, mean_interval
 from reflex.tasks.lineage import ROWS, all_trained_on, part_folders
 from reflex.tasks.release import Release, contamination, copy_parts, guard_report
 from reflex.tasks.release_card import card
-from reflex.tracking.files import write_folder
 from reflex.tracking.record import Found, find_records, read_record, write_record
 from tests.fake_records import fake_predictions, fake_record
 

@@ -404,7 +404,7 @@ def test_a_full_disk_leaves_nothing_half_written(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr("reflex.tracking.files.os.fsync", full)
+        patch.setattr("reflex.files.os.fsync", full)
         ended = cli.run(*SMALL, f"benchmark.path={tasks}")
         failing(ended, "predictions.parquet: cannot be written (No space left on device)")
         swept = cli.run(*SMALL, f"benchmark.path={tasks}", "-m", "orders=one,two")

@@ -63,11 +63,14 @@ def test_paraphrases() -> None:
 
 
 def test_pairs_join_on_the_item_and_groups_are_the_sampling_unit() -> None:
-    table = answers(a=[0.9, 0.2, 0.9, 0.6], b=[0.9, 0.2, 0.3])
-    table["group"] = ["g0" if item in ("i0", "i1") else "g1" for item in table["item_id"]]
+    table = answers(a=[0.9, 0.2, 0.9, 0.6] * 5, b=[0.9, 0.2, 0.3] * 6)  # two have no partner
+    table["group"] = [f"g{int(item[1:]) // 2}" for item in table["item_id"]]
     found = compute(table, OPPOSITE)
-    assert found["opposite_gap"]["n"] == 3
-    assert found["opposite_gap"]["low"] < found["opposite_gap"]["value"]
+    assert found["opposite_gap"]["n"] == 18
+    assert found["opposite_gap"]["low"] is None  # nine groups are too few
+    alone = compute(table.assign(group=table["item_id"]), OPPOSITE)
+    assert alone["opposite_gap"]["value"] == found["opposite_gap"]["value"]
+    assert alone["opposite_gap"]["low"] < alone["opposite_gap"]["value"]
 
 
 def test_nothing_without_pairs_and_clear_mistakes() -> None:

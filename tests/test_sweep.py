@@ -125,7 +125,7 @@ def test_wandb_read_back_offline_holds_the_records_numbers(done: Any) -> None:
         assert run["config"]["config"] == _without_empty(record.config)
         wanted = flat(json.loads((runs / record.hash[:16] / "record.json").read_text()))
         assert {key: run["summary"].get(key) for key in wanted} == wanted
-        assert {"nll", "nll/n", "type/noul/brier/low", "cost/decisions"} <= set(wanted)
+        assert {"nll", "nll/n", "type/noul/accuracy/low", "cost/decisions"} <= set(wanted)
         (files,) = (v for k, v in run["artifacts"].items() if "order_averaging" in k)
         assert files == ["predictions.parquet", "record.json"]
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from reflex.errors import RecordError
+from reflex.files import write_atomic
 from reflex.tracking import environment
-from reflex.tracking.files import write_atomic
 from reflex.tracking.predictions import predictions_bytes, read_predictions
 from reflex.tracking.record import (
     RunRecord,

@@ -42,3 +42,6 @@ class ForwardConfig:
         for name in ("max_tokens", "row_tokens", "tree_row_tokens", "max_mask"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"forward.{name}={getattr(self, name)}: must be at least 1")
+        for name in ("crossover_tokens", "reuse_tokens", "state_cache_mb"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"forward.{name}={getattr(self, name)}: must be at least 0")

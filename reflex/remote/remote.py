@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,8 +47,8 @@ class RemoteModel:
         if parts.username or parts.password:
             raise ConfigError("model.base_url: no password here; put the key into TYPESAFE_API_KEY")
         for name in ("concurrency", "timeout_s", "retry_s"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"model.{name}={getattr(self, name)}: must be above 0")
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"model.{name}={getattr(self, name)}: a number above 0")
         for name in ("retries", "max_failures"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"model.{name}={getattr(self, name)}: must be 0 or more")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
+from reflex.files import write_atomic
 from reflex.reporting.comparisons import judge_sweep
 from reflex.reporting.hand import SIGNATURE, read_blocks, weave
 from reflex.reporting.page import page_plots, page_sections
 from reflex.reporting.sweep import Places, Sweep
-from reflex.tracking.files import write_atomic
 
 _COMMENT = re.compile(r"^<!--[^\n]*-->[ ]*$", re.MULTILINE)
 

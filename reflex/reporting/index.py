@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from reflex.files import write_atomic
 from reflex.reporting.experiments import read_experiment
 from reflex.reporting.hand import SIGNATURE, Section, harmless, read_blocks, weave
 from reflex.reporting.sweep import Places, read_manifest
 from reflex.reporting.tables import markdown_table
-from reflex.tracking.files import write_atomic
 
 
 def write_index(places: Places) -> Path:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from reflex.files import write_atomic, write_atomic_all
 from reflex.reporting.agreement import agreement_text
 from reflex.reporting.calibrations import calibration_text, sensitivity_table
 from reflex.reporting.comparisons import Judged, judge_sweep
@@ -30,7 +31,6 @@ from reflex.reporting.tables import (
 from reflex.reporting.training import training_table
 from reflex.reporting.verdicts import verdict_summary, verdict_text
 from reflex.reporting.words import sweep_word
-from reflex.tracking.files import write_atomic, write_atomic_all
 from reflex.tracking.record import FIT_PREDICTIONS, PREDICTIONS, RECORD, json_text
 
 SPLITS = {

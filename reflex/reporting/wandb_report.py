@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reflex.errors import ConfigError, RecordError
+from reflex.files import write_atomic
 from reflex.reporting.comparisons import judge_sweep
 from reflex.reporting.page import page_sections
 from reflex.reporting.sweep import Places, Sweep
 from reflex.reporting.words import sweep_word
-from reflex.tracking.files import write_atomic
 from reflex.tracking.wandb import WandbTracker, resolve_mode
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ class BuildMixture:
         from reflex.data.mixture import load_mixture
         from reflex.data.mixture_files import write_checked
         from reflex.data.rows import rows_sha256
-        from reflex.tracking.files import write_atomic
+        from reflex.files import write_atomic
         from reflex.tracking.record import json_text
 
         if cfg.get("mixture") is None:

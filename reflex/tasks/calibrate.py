@@ -35,9 +35,9 @@ class Calibrate:
         """Prints what was fitted and how it carries over; the last line names the file."""
         from reflex.calibration.errors import report_error
         from reflex.calibration.fitted import identity
+        from reflex.files import write_atomic
         from reflex.tasks.clean import check_fit, withheld
         from reflex.tasks.fitting import run_frames
-        from reflex.tracking.files import write_atomic
         from reflex.tracking.record import json_text, problem_of, read_record
 
         calibration = instantiate(cfg.calibration)

@@ -135,9 +135,9 @@ class Gate:
         """Predictions of each suite, asked where they are not kept from an earlier try."""
         from reflex.build import build_decider
         from reflex.evaluation.suite import run_suite
+        from reflex.files import write_atomic
         from reflex.loading import recorded_config
         from reflex.tasks.cells import free_memory
-        from reflex.tracking.files import write_atomic
         from reflex.tracking.predictions import predictions_bytes, read_predictions
 
         files = {

@@ -48,9 +48,9 @@ class Release:
 
     def run(self, cfg: DictConfig) -> int:
         """Prints the folder and its size. Raises RecordError or ConfigError for a run without a model."""
+        from reflex.files import write_folder
         from reflex.loading import run_folder
         from reflex.release import check_backbone
-        from reflex.tracking.files import write_folder
         from reflex.tracking.record import read_record
 
         source = run_folder(self.run_id, Path(cfg.runs_dir))

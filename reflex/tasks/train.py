@@ -19,11 +19,11 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from reflex.errors import ConfigError
+from reflex.files import write_atomic
 from reflex.loading import leaves
 from reflex.tasks.cells import cell_lock
 from reflex.tasks.identity import PINNED, Sweep, run_identity
 from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, begun_with, read_json, trained_on
-from reflex.tracking.files import write_atomic
 from reflex.tracking.record import json_text
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from reflex.errors import RecordError
-from reflex.tracking.files import write_atomic, write_atomic_all
+from reflex.files import write_atomic, write_atomic_all
 from reflex.tracking.schema import (
     SCHEMA_VERSION,
     Membership,

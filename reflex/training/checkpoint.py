@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from reflex.tracking.files import put_in_place
+from reflex.files import put_in_place
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from reflex.backbones.backbone import Backbone
 from reflex.errors import ConfigError
+from reflex.files import put_in_place, sync_file, write_atomic
 from reflex.model import DecisionModel
-from reflex.tracking.files import put_in_place, sync_file, write_atomic
 from reflex.training.lora import lora_layers, merge_all
 from reflex.training.lora_config import LoraConfig
 
