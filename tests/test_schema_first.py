@@ -18,12 +18,14 @@ from reflex.decider import Decider
 from reflex.errors import ConfigError
 from reflex.forward.config import ForwardConfig
 from reflex.forward.engine import Forward
+from reflex.loading import compose
 from reflex.model import DecisionModel
 from reflex.prompts.orders import OrdersConfig
 from reflex.prompts.pieces import Piece, Template
 from reflex.prompts.styles.chat import ChatStyle
 from reflex.prompts.styles.compact import CompactStyle
 from reflex.prompts.styles.plain import PlainStyle
+from reflex.tasks.identity import as_trained
 from reflex.training.batches import layout_of, prepare_rows
 from reflex.training.config import TrainConfig
 from tests.test_training import rows
@@ -216,6 +218,28 @@ def test_a_share_of_the_rows_is_trained_schema_first() -> None:
     assert 40 < drawn.count("schema_first") < 80
     assert {layout_of(row, 0.0) for row in data} == {"state_first"}
     assert {layout_of(row, None) for row in data} == {None}
+
+
+def test_one_training_serves_both_layouts_where_it_gives_the_rows_their_own() -> None:
+    words = [
+        "backbone=tiny_llama",
+        "prompt=short",
+        "readout=pointer",
+        "mixture=embedded",
+        "train=lora",
+    ]
+    words += ["task=train"]
+
+    def trains(*more: str) -> Any:
+        return as_trained(compose([*words, *more]))
+
+    for share in ("0", "0.5"):
+        first, other = (
+            trains(f"train.schema_first={share}", f"prompt.layout={layout}")
+            for layout in ("state_first", "schema_first")
+        )
+        assert first == other
+    assert trains("prompt.layout=schema_first") != trains()  # here the layout is what is trained
 
 
 def test_mixed_layouts_train_as_each_alone() -> None:

@@ -145,6 +145,15 @@ def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def as_trained(cfg: DictConfig) -> DictConfig:
+    """`cfg` without what trains nothing: where `train.schema_first` gives every row its layout, `prompt.layout` is
+    only that of later answers, and one training serves both layouts."""
+    found: DictConfig = cfg.copy()
+    if OmegaConf.select(cfg, "train.schema_first") is not None and "layout" in found.prompt:
+        found.prompt.layout = "state_first"
+    return found
+
+
 def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
     """The identity of the cell `cfg` describes.
 

@@ -22,7 +22,7 @@ from reflex.errors import ConfigError
 from reflex.files import write_atomic
 from reflex.loading import leaves
 from reflex.tasks.cells import cell_lock
-from reflex.tasks.identity import PINNED, Sweep, run_identity
+from reflex.tasks.identity import PINNED, Sweep, as_trained, run_identity
 from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, begun_with, read_json, trained_on
 from reflex.tracking.record import json_text
 
@@ -55,6 +55,7 @@ class Train:
         """Train, or continue, or report that it is done. Raises ReflexError for what a user can mend."""
         from reflex.training.processes import is_child
 
+        cfg = as_trained(cfg)
         folder, identity = run_folder(cfg)
         if is_child():  # of trainer=ddp: the first process keeps the folder
             fit(build_training(cfg, folder), cfg, folder)

@@ -22,6 +22,7 @@ from reflex.readouts.base import used_readouts
 from reflex.tasks.cells import forget_failure, free_memory
 from reflex.tasks.evaluate import Evaluate
 from reflex.tasks.facts import load_suite
+from reflex.tasks.identity import as_trained
 from reflex.tasks.lineage import MIXTURE, RESULT, part_folders, read_json
 from reflex.tasks.train import Train, run_folder
 
@@ -74,7 +75,7 @@ def with_training(cfg: DictConfig) -> DictConfig:
     found: DictConfig = cfg.copy()
     if cfg.train.method == "frozen":
         return found
-    training: DictConfig = cfg.copy()
+    training = as_trained(cfg)
     OmegaConf.set_struct(training, False)
     training.task = {"_target_": Train._target_, "name": Train.name}
     Train().run(training)
