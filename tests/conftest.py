@@ -26,9 +26,11 @@ os.environ.update(
 os.environ.pop("WANDB_API_KEY", None)
 # The one place that bounds torch's threads in tests (and in the processes that tests start): results
 # do not depend on it, but many small forwards on a large machine are slower with all of its cores,
-# and test processes side by side share them.
+# and test processes side by side share them. Such a process inherits what the one that started it
+# set for itself alone, so there it is set again.
 _SHARE = (os.cpu_count() or 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
-os.environ.setdefault("OMP_NUM_THREADS", str(min(4, max(1, _SHARE))))
+if "PYTEST_XDIST_WORKER" in os.environ or "OMP_NUM_THREADS" not in os.environ:
+    os.environ["OMP_NUM_THREADS"] = str(min(4, max(1, _SHARE)))
 
 REPO = Path(__file__).resolve().parent.parent
 SLOW_TIMEOUT_S = 1800
