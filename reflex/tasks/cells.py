@@ -84,7 +84,11 @@ def forget_failure(cfg: DictConfig) -> None:
 
 
 def _unidentified(cfg: DictConfig) -> RunIdentity:
-    return run_identity(cfg, {"unidentified": OmegaConf.to_container(cfg, resolve=False)})
+    config = OmegaConf.to_container(cfg, resolve=False)
+    assert isinstance(config, dict)
+    where = ("runs_dir", "results_dir")  # its results go, which is no part of what a cell is
+    own = {key: value for key, value in config.items() if key not in where}
+    return run_identity(cfg, {"unidentified": own})
 
 
 def free_memory() -> None:
