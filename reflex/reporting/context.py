@@ -33,13 +33,15 @@ TIED_SHARE = 0.02
 class Uniform:
     """Figures of the answer "every option equally likely" on a cell's own rows. Accuracy is expected: one in
     the number of options of each row with one gold answer; None where there is none. `above`: per loss, the
-    cell's minus the uniform answer's, paired row by row."""
+    cell's minus the uniform answer's, paired row by row. `tied`: rows whose largest probability the cell gives to
+    several options."""
 
     accuracy: float | None
     nll: float
     brier: float
     n: int
     above: Mapping[str, Difference] = field(default_factory=dict, compare=False)
+    tied: int = field(default=0, compare=False)
 
 
 def uniform(cell: Found) -> Uniform:
@@ -68,6 +70,7 @@ def _uniform(path: Path, _sha256: str) -> Uniform:
         brier=float(losses["brier"].mean()),
         n=len(x),
         above={one.metric: one for one in above},
+        tied=int(((x.p_nk == x.p_nk.max(axis=1)[:, None]).sum(axis=1) > 1).sum()),
     )
 
 
@@ -138,14 +141,12 @@ def tied_text(cells: Sequence[Found]) -> str:
     axes = differing_axes([cell.record for cell in cells])
     lines = []
     for cell in cells:
-        x = items(read_predictions(cell.path))
-        top_n = x.p_nk.max(axis=1)
-        tied = int(((x.p_nk == top_n[:, None]).sum(axis=1) > 1).sum())
-        if tied > TIED_SHARE * len(x):
+        found = uniform(cell)
+        if found.tied > TIED_SHARE * found.n:
             lines.append(
-                f"{harmless(cell_label(cell.record, axes))}: {tied} of {len(x)} answers give several options exactly "
-                "the same largest probability. The first declared of them counts as the answer, so that accuracy, "
-                "ECE and AURC of this cell follow the order of options there."
+                f"{harmless(cell_label(cell.record, axes))}: {found.tied} of {found.n} answers give several options "
+                "exactly the same largest probability. The first declared of them counts as the answer, so that "
+                "accuracy, ECE and AURC of this cell follow the order of options there."
             )
     return "\n\n".join(lines)
 

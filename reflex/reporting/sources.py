@@ -30,7 +30,7 @@ from reflex.reporting.tables import (
 )
 from reflex.reporting.words import ABSENT, cell_word, in_brackets, sources, word_of
 from reflex.tracking.predictions import read_predictions
-from reflex.tracking.record import Found
+from reflex.tracking.record import Found, RunRecord
 
 SUITES = (set(SUBSETS), set(FAST))
 """The subsets whose mean is a macro of S1Bench."""
@@ -47,6 +47,7 @@ def sources_table(cells: Sequence[Found]) -> str:
     records = [cell.record for cell in cells]
     names = list(dict.fromkeys(name for record in records for name in sources(record)))
     axes = differing_axes(records)
+    frames = [read_predictions(cell.path) for cell in cells] if names else []
     rows = []
     for name in names:
         asked = [record for record in records if name in sources(record)]
@@ -56,9 +57,9 @@ def sources_table(cells: Sequence[Found]) -> str:
             why = harmless(facts.get("reason", NOTHING))
             rows.append([harmless(name), harmless(facts["word"]), why, *dashes])
             continue
-        for cell in cells:
-            if name in sources(cell.record):
-                rows.append(_row(name, cell, cell_label(cell.record, axes)))
+        for record, frame in zip(records, frames, strict=True):
+            if name in sources(record):
+                rows.append(_row(name, record, frame, cell_label(record, axes)))
     if not rows:
         return ""
     first, *rest = (CELL_METRICS[name] for name in SPLIT_METRICS)
@@ -66,11 +67,10 @@ def sources_table(cells: Sequence[Found]) -> str:
     return f"{markdown_table(head, rows, left=3)}\n\n{ABOUT_MAJORITY}"
 
 
-def _row(name: str, cell: Found, label: str) -> list[str]:
-    facts = sources(cell.record)[name]
-    metrics = cell.record.by.get("source", {}).get(name, {})
+def _row(name: str, record: RunRecord, frame: pd.DataFrame, label: str) -> list[str]:
+    facts = sources(record)[name]
+    metrics = record.by.get("source", {}).get(name, {})
     shown = [entry_text(shown_entry(metrics, metric)) for metric in SPLIT_METRICS]
-    frame = read_predictions(cell.path)
     majority, beyond = constant_answer(frame[frame["source"] == name])
     return [
         harmless(name),
