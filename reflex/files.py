@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from reflex.errors import RecordError
 
@@ -56,6 +57,25 @@ def write_atomic_all(contents: Mapping[Path, bytes]) -> None:
         for temporary, _ in staged:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose bytes are in `path` once the block has ended; after an error `path` is as it was.
+
+    For what has its own words for a refusal, or is too large for `write_atomic`. Raises OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def put_in_place(temporary: Path, path: Path) -> None:

@@ -163,7 +163,7 @@ def test_a_margin_below_nothing_and_a_limit_of_no_rows_are_refused() -> None:
     for margin in (-0.1, float("nan"), float("inf")):
         with pytest.raises(ConfigError, match=rf"gate\.margin={margin}"):
             GateConfig(margin=margin)
-    with pytest.raises(ConfigError, match=r"gate\.limit=0 must be at least 1"):
+    with pytest.raises(ConfigError, match=r"gate\.limit=0: must be at least 1"):
         GateConfig(limit=0)
 
 

@@ -206,8 +206,8 @@ def test_an_empty_family_or_a_missing_file_is_an_error(
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"per_family": 0}, "benchmark.per_family=0 must be at least 1"),
-        ({"limit": -1}, "benchmark.limit=-1 must be"),
+        ({"per_family": 0}, "benchmark.per_family=0: must be at least 1"),
+        ({"limit": -1}, "benchmark.limit=-1: must be"),
         ({"split": "test"}, "benchmark.split: 'test' is unknown; choose from fit, report, all"),
         ({"families": ["tweet"]}, "'tweet' is unknown; choose from tweets, movies"),
         ({"families": []}, "must name each of its entries once"),
@@ -244,7 +244,7 @@ def test_a_limit_counts_per_source_and_only_grows(total: int, low: int, high: in
 
 
 def test_a_limit_of_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"benchmark\.limit=0 must be at least 1"):
+    with pytest.raises(ConfigError, match=r"benchmark\.limit=0: must be at least 1"):
         limited([], 0)
 
 

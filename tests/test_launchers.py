@@ -24,7 +24,7 @@ LAUNCHERS = {
 }
 MEASURED = {"started", "finished", "wall_s", "cost", "command", "git"}
 """Fields of a record that say when, how fast and from which checkout, not what."""
-NO_ORDER = "orders.permutations=0: at least 1 order is needed"
+NO_ORDER = "orders.permutations=0: must be at least 1"
 
 
 @pytest.fixture(scope="module")

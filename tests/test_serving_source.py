@@ -124,8 +124,8 @@ def test_what_does_not_exist_is_one_line(
         ("port", 99999, "use 0"),
         ("timeout_s", float("nan"), "above 0"),
         ("timeout_s", float("inf"), "above 0"),
-        ("window_ms", -1.0, "from 0 on"),
-        ("reuse_tokens", -1, "from 0 on"),
+        ("window_ms", -1.0, "of 0 or more"),
+        ("reuse_tokens", -1, "of 0 or more"),
     ],
 )
 def test_a_setting_that_cannot_work_names_its_key(key: str, value: Any, says: str) -> None:

@@ -373,7 +373,7 @@ def test_a_cell_that_fails_before_it_is_identified_is_recorded_and_forgotten_whe
 def test_an_impossible_cell_does_not_stop_the_others(words: list[str], tmp_runs: Path) -> None:
     ended = cli.run(*without_wandb(words[2:]), "-m", "orders.permutations=0,1")
     assert ended.status == 1
-    assert "error: orders.permutations=0: at least 1 order is needed" in ended.err
+    assert "error: orders.permutations=0: must be at least 1" in ended.err
     assert "failed: orders.permutations=0" in ended.out
     statuses = {cell.record.name: cell.record.status for cell in find_records(tmp_runs).found}
     assert statuses == {"orders.permutations=0": "failed", "orders.permutations=1": "finished"}

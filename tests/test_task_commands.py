@@ -89,8 +89,8 @@ def test_a_build_that_breaks_off_leaves_no_manifest_of_other_files(
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (lambda: BuildMixture(per_source=0), "task.per_source=0 must be at least 1"),
-        (lambda: BuildMixture(per_source=-1), "task.per_source=-1 must be at least 1"),
+        (lambda: BuildMixture(per_source=0), "task.per_source=0: must be at least 1"),
+        (lambda: BuildMixture(per_source=-1), "task.per_source=-1: must be at least 1"),
         (lambda: PlanTask(steps=-1), "task.steps=-1: must be at least 1"),
         (lambda: PlanTask(steps=0), "task.steps=0: must be at least 1"),
         (lambda: Compare(margin=-1.0), "task.margin=-1.0: must be a number of 0 or more"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from reflex.checks import check_choice
 from reflex.errors import ConfigError
 
 SOURCES = ("hub", "folder", "gguf", "asset", "random")
@@ -48,8 +49,7 @@ class DeviceConfig:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise ConfigError(f"device.dtype={self.dtype}: use one of {', '.join(DTYPES)}")
+        check_choice("device.dtype", self.dtype, DTYPES)
         if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
             raise ConfigError(f"device.threads={self.threads}: use 1 to {MAX_THREADS}, or null")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import platform
 import time
 from pathlib import Path
@@ -16,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from reflex.assets import cache_dir
 from reflex.backbones.config import DeviceConfig
-from reflex.errors import BackboneError, ConfigError
+from reflex.checks import check_choice
+from reflex.errors import BackboneError
+from reflex.files import written_whole
 
 if TYPE_CHECKING:
     import torch
@@ -42,8 +43,7 @@ def torch_device(name: str) -> torch.device:
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
     }
-    if name not in available:
-        raise ConfigError(f"device={name}: use one of {', '.join(available)}")
+    check_choice("device", name, available)
     if not available[name]:
         raise BackboneError(f"device={name}: this machine has no such device; use device=cpu")
     return torch.device(name)
@@ -109,10 +109,8 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _write(path: Path, data: dict[str, str]) -> None:
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(data, indent=1))
-        os.replace(temporary, path)
+        with written_whole(path) as file:
+            file.write(json.dumps(data, indent=1).encode())
     except OSError as error:
         log.warning("cannot keep the dtype probe in %s (%s); it runs again next time", path, error)

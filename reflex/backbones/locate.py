@@ -19,6 +19,7 @@ import filelock
 from reflex import assets
 from reflex.backbones.config import BackboneConfig
 from reflex.errors import BackboneError, first_line
+from reflex.files import written_whole
 
 log = logging.getLogger(__name__)
 
@@ -141,10 +142,8 @@ def _cached_sha256(path: Path) -> str:
         pass
     digest = assets.sha256_of(path)
     try:
-        known_path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = known_path.with_suffix(f".{os.getpid()}")
-        temporary.write_text(digest)
-        os.replace(temporary, known_path)
+        with written_whole(known_path) as file:
+            file.write(digest.encode())
     except OSError as error:
         log.warning(
             "cannot keep a hash in %s (%s); it is computed again next time", known_path, error

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from reflex.checks import check_limit
 from reflex.data.rows import Row
 from reflex.data.splits import hash_order
-from reflex.errors import ConfigError
 
 
 @dataclass
@@ -41,7 +41,7 @@ def limited(rows: list[Row], limit: int | None, salt: str = "limit") -> list[Row
 
     A smaller limit is a prefix of a larger one. Raises ConfigError for a limit below 1.
     """
-    check_count("benchmark.limit", limit)
+    check_limit("benchmark.limit", limit)
     if limit is None:
         return list(rows)
     sources: dict[str, list[Row]] = {}
@@ -62,9 +62,3 @@ def measured(rows: list[Row]) -> list[Row]:
 def row_counts(rows: list[Row]) -> dict[str, Any]:
     """`n`, the rows that are measured, and `splits`: how many of each split are read."""
     return {"n": len(measured(rows)), "splits": dict(Counter(row.split for row in rows))}
-
-
-def check_count(key: str, value: int | None) -> None:
-    """Raises ConfigError unless `value` is None or at least 1."""
-    if value is not None and value < 1:
-        raise ConfigError(f"{key}={value} must be at least 1 (null takes everything)")

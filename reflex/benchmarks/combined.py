@@ -10,7 +10,8 @@ from typing import Any
 
 from hydra.utils import instantiate
 
-from reflex.benchmarks.base import Suite, check_count, fit_names, limited, row_counts
+from reflex.benchmarks.base import Suite, fit_names, limited, row_counts
+from reflex.checks import check_limit
 from reflex.data.rows import Row
 from reflex.errors import ConfigError, DataError
 
@@ -27,7 +28,7 @@ class Combined:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        check_count("benchmark.limit", self.limit)
+        check_limit("benchmark.limit", self.limit)
         if not self.parts:
             raise ConfigError("benchmark.parts is empty; name at least one benchmark")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, check_count, limited
+from reflex.benchmarks.base import Suite, limited
 from reflex.benchmarks.files import (
     FETCH,
     HubFile,
@@ -24,6 +24,7 @@ from reflex.benchmarks.files import (
     local_objects,
     need,
 )
+from reflex.checks import check_limit
 from reflex.contract import Question, option_keys, parse_question
 from reflex.data.root import data_root
 from reflex.data.rows import Row, State, group_of, parse_label
@@ -154,8 +155,8 @@ class External:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        check_count("benchmark.per_set", self.per_set)
-        check_count("benchmark.limit", self.limit)
+        check_limit("benchmark.per_set", self.per_set)
+        check_limit("benchmark.limit", self.limit)
         if self.rows not in ("auto", "local", "hub"):
             raise ConfigError(f"benchmark.rows={self.rows} must be one of auto, local, hub")
         for key, names in (("sets", self.sets), ("files", list(self.files))):

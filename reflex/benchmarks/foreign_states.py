@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from reflex.benchmarks.base import Suite, check_count, limited
+from reflex.benchmarks.base import Suite, limited
 from reflex.benchmarks.held_out import HeldOut, questions_of
+from reflex.checks import check_limit
 from reflex.data.augment import adjacent, can_abstain
 from reflex.data.rows import Row, rows_sha256
 from reflex.data.splits import stable_hash
@@ -33,8 +34,8 @@ class ForeignStates:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        check_count("benchmark.per_source", self.per_source)
-        check_count("benchmark.limit", self.limit)
+        check_limit("benchmark.per_source", self.per_source)
+        check_limit("benchmark.limit", self.limit)
 
     def load(self) -> Suite:
         """Raises DataError where no two sources are far enough from each other."""

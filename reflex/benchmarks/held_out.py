@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from reflex.benchmarks.base import Suite, check_count, limited, measured, row_counts
+from reflex.benchmarks.base import Suite, limited, measured, row_counts
+from reflex.checks import check_limit
 from reflex.contract import option_keys
 from reflex.data.augment import build
 from reflex.data.root import source_root
@@ -64,7 +65,7 @@ class HeldOut:
             ("max_chars", self.max_chars),
             ("limit", self.limit),
         ):
-            check_count(f"benchmark.{key}", count)
+            check_limit(f"benchmark.{key}", count)
         if self.split not in ("all", *HALVES):
             known = ", ".join(("all", *HALVES))
             raise ConfigError(f"benchmark.split={self.split} must be one of {known}")

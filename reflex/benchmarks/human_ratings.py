@@ -14,7 +14,8 @@ from itertools import zip_longest
 from typing import Any
 
 from reflex.assets import HUMAN_RATINGS, RegistryAsset
-from reflex.benchmarks.base import Suite, check_count
+from reflex.benchmarks.base import Suite
+from reflex.checks import check_limit
 from reflex.data.human_ratings import FILES, NAME, QUESTIONS, Item, families, labels_of
 from reflex.data.rows import Row
 from reflex.data.splits import HALVES
@@ -46,8 +47,8 @@ class HumanRatings:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        check_count("benchmark.per_family", self.per_family)
-        check_count("benchmark.limit", self.limit)
+        check_limit("benchmark.per_family", self.per_family)
+        check_limit("benchmark.limit", self.limit)
         _check_names("benchmark.split", [self.split], SPLITS)
         _check_names("benchmark.families", self.families, FILES)
         _check_names("benchmark.questions", self.questions, QUESTIONS)

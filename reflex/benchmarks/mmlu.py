@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, check_count, limited, row_counts
+from reflex.benchmarks.base import Suite, limited, row_counts
 from reflex.benchmarks.files import (
     FETCH,
     HubFile,
@@ -25,6 +25,7 @@ from reflex.benchmarks.files import (
     need,
 )
 from reflex.benchmarks.mmlu_subjects import categories
+from reflex.checks import check_limit
 from reflex.contract import Choice
 from reflex.data.root import data_root
 from reflex.data.rows import Row
@@ -65,8 +66,8 @@ class MMLU:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        check_count("benchmark.n", self.n)
-        check_count("benchmark.limit", self.limit)
+        check_limit("benchmark.n", self.n)
+        check_limit("benchmark.limit", self.limit)
         for key, options in (
             ("rows", ("auto", "local", "hub")),
             ("split", ("all", "whole", *HALVES)),

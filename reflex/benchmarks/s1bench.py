@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, check_count, limited
+from reflex.benchmarks.base import Suite, limited
 from reflex.benchmarks.files import download
 from reflex.benchmarks.s1.board import published
 from reflex.benchmarks.s1.definitions import (
@@ -26,6 +26,7 @@ from reflex.benchmarks.s1.definitions import (
 )
 from reflex.benchmarks.s1.items import UPSTREAMS, Item, hub_items, local_items, local_path
 from reflex.benchmarks.s1.selection import Selection, select, weakest
+from reflex.checks import check_limit
 from reflex.contract import option_keys
 from reflex.data.contamination import blocked_subsets
 from reflex.data.root import data_root
@@ -62,7 +63,7 @@ class S1Bench:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        check_count("benchmark.limit", self.limit)
+        check_limit("benchmark.limit", self.limit)
         self.names()
         for key, known in (("rows", "local"), ("definitions", "local")):
             options = ("auto", known, "hub" if key == "rows" else "https")

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, check_count, limited, row_counts
+from reflex.benchmarks.base import Suite, limited, row_counts
 from reflex.benchmarks.s1.selection import WORDS, weakest
 from reflex.benchmarks.words import ABSENT
+from reflex.checks import check_limit
 from reflex.data.jsonl import RefusedJson, decoded, json_lines
 from reflex.data.rows import Row
 from reflex.errors import ConfigError, DataError
@@ -53,7 +54,7 @@ class TaskFile:
     question_pairs: list[dict[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        check_count("benchmark.limit", self.limit)
+        check_limit("benchmark.limit", self.limit)
 
     def load(self) -> Suite:
         """Raises ConfigError without a path; DataError `file:line: what is wrong; the fix`."""

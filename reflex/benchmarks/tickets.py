@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, check_count, limited
+from reflex.benchmarks.base import Suite, limited
 from reflex.benchmarks.task_file import read_tasks
+from reflex.checks import check_limit
 
 NAME = "tickets"
 FILE = Path(__file__).with_name("tickets.json")
@@ -30,7 +31,7 @@ class Tickets:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        check_count("benchmark.limit", self.limit)
+        check_limit("benchmark.limit", self.limit)
 
     def load(self) -> Suite:
         rows = limited(read_tasks(FILE), self.limit)

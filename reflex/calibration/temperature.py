@@ -6,13 +6,13 @@ written by `task=calibrate` (or the folder of a run) is used.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reflex.calibration import buckets
-from reflex.errors import CalibrationError, ConfigError
+from reflex.checks import check_choice, check_count, check_not_negative
+from reflex.errors import CalibrationError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,15 +48,10 @@ class Temperature:
             ("weighting", self.weighting, ("rows", "families", "transfer")),
             ("prior", self.prior, ("none", "permuted", "content_free")),
         ):
-            if value not in known:
-                raise ConfigError(f"calibration.{key}={value}: use one of {', '.join(known)}")
-        for key, count in (("min_rows", self.min_rows), ("prior_questions", self.prior_questions)):
-            if count < 1:
-                raise ConfigError(f"calibration.{key}={count}: must be at least 1")
-        if not (math.isfinite(self.prior_strength) and self.prior_strength >= 0):
-            raise ConfigError(
-                f"calibration.prior_strength={self.prior_strength}: must be a number of 0 or more"
-            )
+            check_choice(f"calibration.{key}", value, known)
+        check_count("calibration.min_rows", self.min_rows)
+        check_count("calibration.prior_questions", self.prior_questions)
+        check_not_negative("calibration.prior_strength", self.prior_strength)
 
     @property
     def fits(self) -> bool:

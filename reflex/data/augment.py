@@ -9,6 +9,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from reflex.checks import check_share
 from reflex.contract import Choice, Noul, Question, Score, option_keys
 from reflex.contract.questions import NoulCriteria
 from reflex.data.rows import Labels, Row, group_of
@@ -58,8 +59,7 @@ class AugmentConfig:
         for name, value in vars(self).items():
             if name in ("large_min", "large_max"):
                 continue
-            if not 0 <= value <= 1:
-                raise ConfigError(f"mixture.augment.{name}={value}: a probability is in 0..1")
+            check_share(f"mixture.augment.{name}", value)
         if not 2 <= self.large_min <= self.large_max:
             raise ConfigError(
                 f"mixture.augment.large_min={self.large_min}: use 2 <= large_min <= large_max"

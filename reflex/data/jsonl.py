@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 from reflex.errors import DataError
+from reflex.files import written_whole
 
 
 def canonical(value: Any) -> str:
@@ -86,16 +86,8 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_no_c
 
 def write_lines(path: Path, values: Iterable[Any]) -> None:
     """One canonical JSON line per value; the file appears whole or stays as it was."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with part.open("w", encoding="utf-8", newline="\n") as file:
-                file.writelines(canonical(value) + "\n" for value in values)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+        with written_whole(path) as file:
+            file.writelines((canonical(value) + "\n").encode() for value in values)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror}); nothing was kept") from None

@@ -8,12 +8,12 @@ shared generator, so the same config gives the same rows everywhere.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from reflex.checks import check_above_zero, check_count, check_not_negative, check_share
 from reflex.contract import TYPES
 from reflex.data.augment import AugmentConfig, adjacent, canonical_row, training_row
 from reflex.data.contamination import assert_clean
@@ -49,22 +49,17 @@ class MixtureConfig:
     allow: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if self.rows < 1:
-            raise ConfigError(f"mixture.rows={self.rows}: must be at least 1")
-        if not 0 <= self.large_share <= 1:
-            raise ConfigError(f"mixture.large_share={self.large_share}: must be in 0..1")
+        check_count("mixture.rows", self.rows)
+        check_count("mixture.max_chars", self.max_chars)
+        check_share("mixture.large_share", self.large_share)
         if not self.sources:
             raise ConfigError("mixture.sources: name at least one source")
         for name, weight in self.sources.items():
-            if not 0 < weight < math.inf:
-                raise ConfigError(f"mixture.sources.{name}={weight}: must be a number above 0")
+            check_above_zero(f"mixture.sources.{name}", weight)
         for kind, share in self.type_shares.items():
             if kind not in TYPES:
                 raise ConfigError(f"mixture.type_shares.{kind}: use {', '.join(TYPES)}")
-            if not 0 <= share < math.inf:
-                raise ConfigError(f"mixture.type_shares.{kind}={share}: must be a number from 0 on")
-        if self.max_chars < 1:
-            raise ConfigError(f"mixture.max_chars={self.max_chars}: must be at least 1")
+            check_not_negative(f"mixture.type_shares.{kind}", share)
         assert_clean(mixture_names(self.sources), self.allow)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reflex.errors import ConfigError
+from reflex.checks import check_choice, check_count, check_not_negative
 
 STRATEGIES = ("auto", "packed", "batched", "flat")
 
@@ -35,13 +35,8 @@ class ForwardConfig:
     state_cache_mb: int = 512
 
     def __post_init__(self) -> None:
-        if self.strategy not in STRATEGIES:
-            raise ConfigError(
-                f"forward.strategy={self.strategy}: use one of {', '.join(STRATEGIES)}"
-            )
+        check_choice("forward.strategy", self.strategy, STRATEGIES)
         for name in ("max_tokens", "row_tokens", "tree_row_tokens", "max_mask"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"forward.{name}={getattr(self, name)}: must be at least 1")
+            check_count(f"forward.{name}", getattr(self, name))
         for name in ("crossover_tokens", "reuse_tokens", "state_cache_mb"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"forward.{name}={getattr(self, name)}: must be at least 0")
+            check_not_negative(f"forward.{name}", getattr(self, name))

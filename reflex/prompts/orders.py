@@ -11,6 +11,7 @@ import math
 import random
 from dataclasses import dataclass
 
+from reflex.checks import check_choice, check_count
 from reflex.contract import Noul, Question, Score, option_keys
 from reflex.contract.questions import MAX_PERMUTATIONS
 from reflex.errors import ConfigError
@@ -35,10 +36,8 @@ class OrdersConfig:
 
 def check_orders(config: OrdersConfig) -> None:
     """Raise ConfigError for an unknown kind or a number of orders that no request may ask for either."""
-    if config.kind not in KINDS:
-        raise ConfigError(f"orders.kind={config.kind}: use one of {', '.join(KINDS)}")
-    if config.permutations < 1:
-        raise ConfigError(f"orders.permutations={config.permutations}: at least 1 order is needed")
+    check_choice("orders.kind", config.kind, KINDS)
+    check_count("orders.permutations", config.permutations)
     if config.permutations > MAX_PERMUTATIONS:
         raise ConfigError(
             f"orders.permutations={config.permutations}: at most {MAX_PERMUTATIONS} orders; "

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from reflex.checks import check_choice
 from reflex.contract import Choice, Question, option_keys
-from reflex.errors import ConfigError, ReadoutError
+from reflex.errors import ReadoutError
 from reflex.prompts.pieces import Piece
 from reflex.prompts.prompt import Branch
 from reflex.readouts import base
@@ -43,11 +44,8 @@ class Config:
     prior_state: str = "N/A"
 
     def __post_init__(self) -> None:
-        for key, value, known in (("score", self.score, SCORES), ("text", self.text, TEXTS)):
-            if value not in known:
-                raise ConfigError(
-                    f"readout.continuation.{key}={value}: use one of {', '.join(known)}"
-                )
+        check_choice("readout.continuation.score", self.score, SCORES)
+        check_choice("readout.continuation.text", self.text, TEXTS)
 
 
 class Readout(base.Readout):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reflex.errors import ConfigError
+from reflex.checks import check_choice, check_count
 from reflex.prompts.prompt import Branch
 from reflex.readouts import base
 
@@ -37,10 +37,8 @@ class Config:
     weights: str | None = None
 
     def __post_init__(self) -> None:
-        if self.head not in HEADS:
-            raise ConfigError(f"readout.pointer.head={self.head}: use one of {', '.join(HEADS)}")
-        if self.rank < 1:
-            raise ConfigError(f"readout.pointer.rank={self.rank}: must be at least 1")
+        check_choice("readout.pointer.head", self.head, HEADS)
+        check_count("readout.pointer.rank", self.rank)
 
 
 class Readout(base.CanonicalReadout):

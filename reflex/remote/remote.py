@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from omegaconf import DictConfig
 
+from reflex.checks import check_above_zero, check_not_negative
 from reflex.errors import ConfigError
 
 OF_THE_SERVER = ("backbone", "device", "prompt", "readout", "orders", "calibration", "forward")
@@ -47,11 +47,9 @@ class RemoteModel:
         if parts.username or parts.password:
             raise ConfigError("model.base_url: no password here; put the key into TYPESAFE_API_KEY")
         for name in ("concurrency", "timeout_s", "retry_s"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"model.{name}={getattr(self, name)}: a number above 0")
+            check_above_zero(f"model.{name}", getattr(self, name))
         for name in ("retries", "max_failures"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"model.{name}={getattr(self, name)}: must be 0 or more")
+            check_not_negative(f"model.{name}", getattr(self, name))
 
 
 def remote_model(cfg: DictConfig) -> RemoteModel | None:

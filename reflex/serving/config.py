@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
+from reflex.checks import check_above_zero, check_choice, check_not_negative
 from reflex.errors import ConfigError
 
 
@@ -74,16 +74,9 @@ class ServeConfig:
             "disk_cache_mb",
         )
         for name in positive:
-            value = getattr(self, name)
-            if isinstance(value, int | float) and not 0 < value < math.inf:
-                raise ConfigError(f"serve.{name}={value}: must be a number above 0")
+            check_above_zero(f"serve.{name}", getattr(self, name))
         for name in ("window_ms", "reuse_tokens"):
-            value = getattr(self, name)
-            if isinstance(value, int | float) and not 0 <= value < math.inf:
-                raise ConfigError(f"serve.{name}={value}: must be a number from 0 on")
+            check_not_negative(f"serve.{name}", getattr(self, name))
         if isinstance(self.port, int) and not 0 <= self.port <= 65535:
             raise ConfigError(f"serve.port={self.port}: use 0 (a free one) to 65535")
-        if self.log_level not in ("debug", "info", "warning", "error"):
-            raise ConfigError(
-                f"serve.log_level={self.log_level}: use debug, info, warning or error"
-            )
+        check_choice("serve.log_level", self.log_level, ("debug", "info", "warning", "error"))

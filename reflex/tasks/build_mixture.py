@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from reflex.benchmarks.base import check_count
+from reflex.checks import check_limit
 from reflex.errors import ConfigError
 
 MANIFEST = "manifest.json"
@@ -29,7 +29,7 @@ class BuildMixture:
     per_source: int | None = 150
 
     def __post_init__(self) -> None:
-        check_count("task.per_source", self.per_source)
+        check_limit("task.per_source", self.per_source)
 
     def run(self, cfg: DictConfig) -> int:
         """Raises ConfigError, ContaminationError or DataError."""

@@ -5,7 +5,6 @@ Runs are named by folder, hash or unique prefix; `b=[RUN,RUN]` compares several 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from reflex.checks import check_not_negative
 from reflex.errors import ConfigError, RecordError
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ class Compare:
     margin: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.margin) and self.margin >= 0):
-            raise ConfigError(f"task.margin={self.margin}: must be a number of 0 or more")
+        check_not_negative("task.margin", self.margin)
 
     def run(self, cfg: DictConfig) -> int:
         """Prints a table and one sentence per candidate; the same items only, paired."""

@@ -10,14 +10,13 @@ gate that was interrupted goes on. Exit status 1 when the candidate is refused; 
 from __future__ import annotations
 
 import logging
-import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from reflex.benchmarks.base import check_count
+from reflex.checks import check_limit, check_not_negative
 from reflex.errors import BackboneError, ConfigError, RecordError, ReflexError
 from reflex.readouts.base import used_readouts
 
@@ -47,9 +46,8 @@ class GateConfig:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.margin) and self.margin >= 0):
-            raise ConfigError(f"gate.margin={self.margin}: must be a number of 0 or more")
-        check_count("gate.limit", self.limit)
+        check_not_negative("gate.margin", self.margin)
+        check_limit("gate.limit", self.limit)
 
 
 @dataclass

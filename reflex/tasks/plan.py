@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
-from reflex.errors import ConfigError
+from reflex.checks import check_count
 
 if TYPE_CHECKING:
     from reflex.training.module import TrainingModule
@@ -35,8 +35,7 @@ class PlanTask:
     steps: int = 3
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ConfigError(f"task.steps={self.steps}: must be at least 1")
+        check_count("task.steps", self.steps)
 
     def run(self, cfg: DictConfig) -> int:
         """Prints the plan; nothing of it is kept."""

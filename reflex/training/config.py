@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reflex.checks import (
+    check_above_zero,
+    check_choice,
+    check_count,
+    check_limit,
+    check_not_negative,
+    check_share,
+)
 from reflex.errors import ConfigError
-from reflex.training.checks import check_above_zero, check_count, check_not_negative
 from reflex.training.lora_config import LoraConfig
 from reflex.training.loss_config import LossConfig
 
@@ -55,15 +62,12 @@ class TrainConfig:
     save_dtype: str = "float16"
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise ConfigError(f"train.method={self.method}: use one of {', '.join(METHODS)}")
-        if self.schedule not in SCHEDULES:
-            raise ConfigError(f"train.schedule={self.schedule}: use one of {', '.join(SCHEDULES)}")
+        check_choice("train.method", self.method, METHODS)
+        check_choice("train.schedule", self.schedule, SCHEDULES)
         for name in ("step_tokens", "micro_tokens", "keep", "log_steps", "bucket_steps"):
             check_count(f"train.{name}", getattr(self, name))
         for name in ("max_tokens", "orders"):
-            if getattr(self, name) is not None:
-                check_count(f"train.{name}", getattr(self, name))
+            check_limit(f"train.{name}", getattr(self, name))
         for name in ("lr", "head_lr", "clip", "checkpoint_minutes"):
             check_above_zero(f"train.{name}", getattr(self, name))
         check_not_negative("train.weight_decay", self.weight_decay)
@@ -71,16 +75,11 @@ class TrainConfig:
             raise ConfigError(
                 f"train.name={self.name}: the name of a folder below runs_dir, no path"
             )
-        if self.save_dtype not in ("float32", "float16", "bfloat16"):
-            raise ConfigError(
-                f"train.save_dtype={self.save_dtype}: use float32, float16 or bfloat16"
-            )
+        check_choice("train.save_dtype", self.save_dtype, ("float32", "float16", "bfloat16"))
         if not 0 <= self.warmup < 1:
             raise ConfigError(f"train.warmup={self.warmup}: a share of the steps, in 0..1")
-        if self.schema_first is not None and not 0 <= self.schema_first <= 1:
-            raise ConfigError(
-                f"train.schema_first={self.schema_first}: a share of the rows, in 0..1"
-            )
+        if self.schema_first is not None:
+            check_share("train.schema_first", self.schema_first)
         if self.loss.anchor and self.method in ("full", "head"):
             raise ConfigError(
                 f"train.loss.anchor: needs train.method=lora; with {self.method} no frozen weights are kept "

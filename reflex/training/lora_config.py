@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reflex.errors import ConfigError
-from reflex.training.checks import check_above_zero, check_count
+from reflex.checks import check_above_zero, check_choice, check_count
 
 PRESETS = {
     "attention": ("q_proj", "k_proj", "v_proj", "o_proj"),
@@ -32,7 +31,6 @@ class LoraConfig:
     targets: str = "all"
 
     def __post_init__(self) -> None:
-        if self.targets not in PRESETS:
-            raise ConfigError(f"train.lora.targets={self.targets}: use one of {', '.join(PRESETS)}")
+        check_choice("train.lora.targets", self.targets, PRESETS)
         check_count("train.lora.rank", self.rank)
         check_above_zero("train.lora.alpha", self.alpha)

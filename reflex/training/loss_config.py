@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reflex.checks import check_not_negative
 from reflex.errors import ConfigError
-from reflex.training.checks import check_not_negative
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import logging
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -21,6 +21,9 @@ from reflex.assets import cache_dir
 from reflex.benchmarks.files import local_file
 from reflex.contract import Question, option_keys, parse_question
 from reflex.errors import DataError, RequestError
+from reflex.files import written_whole
+
+log = logging.getLogger(__name__)
 
 COMMIT = "d9e62c1c6cf63dd59607b68f040d0f8ad7443fb0"
 URL = (
@@ -203,10 +206,11 @@ def _fetched(name: str, url: str, sha256: Mapping[str, str]) -> bytes:
             f"{address} has sha256 {actual[:16]}…, pinned is {wanted[:16]}…; nothing was kept. "
             "Check benchmark.definitions_url, or use REFLEX_DATA"
         )
-    cached.parent.mkdir(parents=True, exist_ok=True)
-    part = cached.with_name(f".{cached.name}.{os.getpid()}.tmp")
-    part.write_bytes(data)
-    os.replace(part, cached)
+    try:
+        with written_whole(cached) as file:
+            file.write(data)
+    except OSError as error:
+        log.warning("cannot keep %s (%s); it is fetched again next time", cached, error.strerror)
     return data
 
 
