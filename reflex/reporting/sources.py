@@ -203,6 +203,8 @@ def notes_text(cells: Sequence[Found]) -> str:
 def _notes(facts: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """(name, text) of a suite's notes and of those of its parts."""
     notes = facts.get("notes")
-    yield from notes.items() if isinstance(notes, dict) else ()
+    if isinstance(notes, dict):
+        # older records define a majority of their own; the page computes its own and says how
+        yield from ((name, text) for name, text in notes.items() if name != "majority")
     for part, own in (facts.get("parts") or {}).items():
         yield from ((f"{part}, {name}", text) for name, text in _notes(own))
