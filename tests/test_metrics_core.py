@@ -133,7 +133,8 @@ def test_repeated_rows_of_a_group_add_no_certainty() -> None:
     # 200 groups, less what estimating their spread from 200 costs: (1.960 / 1.972)².
     assert accuracy["n_effective"] == pytest.approx(200 * (1.95996 / 1.97196) ** 2, rel=0.01)
     few = pd.concat([once[:9]] * 3)
-    for name in ("nll", "brier", "aurc"):  # nine groups are too few for an interval of a mean
+    # nine groups are too few for an interval of a mean or an area
+    for name in ("nll", "brier", "aurc", "auroc_max"):
         assert compute(few)[name]["low"] is None
         assert compute(once[:10])[name]["low"] is not None
     assert compute(few)["accuracy"]["low"] is not None

@@ -65,7 +65,8 @@ def auroc(confidence_n: Floats, correct_n: Floats, group_n: Ints) -> Metric:
 
     DeLong, DeLong and Clarke-Pearson 1988 through midranks (Sun and Xu 2014), components summed
     within groups (Obuchowski 1997), interval on the logit scale. None when every answer is right or
-    every one wrong; no interval when one side has a single row or the separation is perfect.
+    every one wrong; no interval with fewer than MIN_GROUPS groups, when one side has a single row or
+    when the separation is perfect.
     """
     from scipy.stats import rankdata
 
@@ -84,7 +85,7 @@ def auroc(confidence_n: Floats, correct_n: Floats, group_n: Ints) -> Metric:
     part_n[right_n] = (beats_r - value) / np.sqrt(rights * (rights - 1))
     part_n[~right_n] = (beaten_w - value) / np.sqrt(wrongs * (wrongs - 1))
     codes_n, groups = dense(group_n)
-    if groups < 2:
+    if groups < MIN_GROUPS:
         return metric(value, len(correct_n))
     error = float(np.sqrt(np.square(np.bincount(codes_n, weights=part_n)).sum()))
     half = ndtri((1 + LEVEL) / 2) * error / (value * (1 - value))
