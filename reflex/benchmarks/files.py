@@ -16,7 +16,7 @@ from typing import Any
 
 from reflex.data.jsonl import json_lines
 from reflex.data.root import data_root
-from reflex.errors import DataError
+from reflex.errors import DataError, MissingDataError
 
 FETCH = "set REFLEX_DATA to a folder that holds it, or run where the hub can be reached"
 
@@ -69,7 +69,7 @@ def hub_objects(file: HubFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def download(file: HubFile) -> Path:
-    """The file in the hub's own cache. Raises DataError, one line with the fix."""
+    """The file in the hub's own cache. Raises MissingDataError, one line with the fix."""
     from huggingface_hub import hf_hub_download
 
     try:
@@ -78,7 +78,7 @@ def download(file: HubFile) -> Path:
         )
     except Exception as error:  # hub, http and file errors share no base class
         reason = " ".join(str(error).split())[:160]
-        raise DataError(f"{file} could not be fetched ({reason}); {FETCH}") from None
+        raise MissingDataError(f"{file} could not be fetched ({reason}); {FETCH}") from None
 
 
 def read_table(path: Path) -> Iterator[dict[str, Any]]:

@@ -30,7 +30,7 @@ from reflex.contract import Choice
 from reflex.data.root import data_root
 from reflex.data.rows import Row
 from reflex.data.splits import HALVES, split_of
-from reflex.errors import ConfigError, DataError
+from reflex.errors import ConfigError, DataError, MissingDataError
 
 NAME = "mmlu"
 TEST_ITEMS = 14042
@@ -77,7 +77,7 @@ class MMLU:
                 raise ConfigError(f"{given} must be one of {', '.join(options)}")
 
     def load(self) -> Suite:
-        """Raises DataError naming file and row, or what to set when there is no file."""
+        """Raises DataError naming file and row, MissingDataError with what to set when there is no file."""
         path, where, objects = self._source()
         seen: Counter[str] = Counter()
         places: dict[str, str] = {}
@@ -132,12 +132,14 @@ class MMLU:
             return path, path.name, local_objects(path)
         root = None if self.rows == "hub" else data_root()
         if root is None and self.rows == "local":
-            raise DataError("benchmark.rows=local: REFLEX_DATA is not set; set it, or rows=hub")
+            raise MissingDataError(
+                "benchmark.rows=local: REFLEX_DATA is not set; set it, or rows=hub"
+            )
         if root is None:
             return download(HUB), str(HUB), hub_objects(HUB)
         found = [path for path in (root / NAME).glob("test*.jsonl") if path.is_file()]
         if not found:
-            raise DataError(f"{root / NAME}: no test*.jsonl; {FETCH}")
+            raise MissingDataError(f"{root / NAME}: no test*.jsonl; {FETCH}")
         path = max(found, key=lambda path: (path.stat().st_size, path.name))
         return path, path.name, local_objects(path)
 

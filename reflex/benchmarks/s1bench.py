@@ -31,7 +31,7 @@ from reflex.contract import option_keys
 from reflex.data.contamination import blocked_subsets
 from reflex.data.root import data_root
 from reflex.data.rows import Row
-from reflex.errors import ConfigError, DataError
+from reflex.errors import ConfigError, DataError, MissingDataError
 
 NOTES = {
     "word": "exact: pinned ids and label counts; rebuilt: documented draw, no ids to check; "
@@ -99,7 +99,7 @@ class S1Bench:
         return tuple(given)
 
     def load(self) -> Suite:
-        """Raises DataError when a file is wrong, or when no subset has rows at all."""
+        """Raises DataError when a file is wrong, MissingDataError when no subset has rows at all."""
         names = self.names()
         definitions, definition_files = load_definitions(
             names, self.definitions, self.definitions_url
@@ -121,7 +121,7 @@ class S1Bench:
             sources[name] = _facts(definition, chosen, read, scored)
         if not rows:
             reasons = "; ".join(f"{name}: {each['reason']}" for name, each in sources.items())
-            raise DataError(f"no S1Bench rows at all. {reasons}")
+            raise MissingDataError(f"no S1Bench rows at all. {reasons}")
         words = [each["word"] for each in sources.values()]
         lacking = [name for name in names if sources[name]["word"] in ("missing", "withheld")]
         canonical = json.dumps(hashes, sort_keys=True).encode()
@@ -158,7 +158,7 @@ class S1Bench:
         file = UPSTREAMS[name].file
         try:
             path = download(file)
-        except DataError as error:  # one upstream out of reach must not hide the others
+        except MissingDataError as error:  # one upstream out of reach must not hide the others
             return Selection([], "missing", str(error)), {}
         return select(definition, hub_items(definition)), {str(file): _sha256(path)}
 

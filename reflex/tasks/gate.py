@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from reflex.checks import check_limit, check_not_negative
-from reflex.errors import BackboneError, ConfigError, RecordError, ReflexError
+from reflex.errors import (
+    BackboneError,
+    ConfigError,
+    MissingAssetError,
+    MissingDataError,
+    RecordError,
+)
 from reflex.readouts.base import used_readouts
 
 if TYPE_CHECKING:
@@ -209,7 +215,10 @@ def check_loaded(record: RunRecord, facts: dict[str, Any], prompt_hash: str | No
 
 
 def load_suites(config: GateConfig) -> tuple[dict[str, Suite], dict[str, str]]:
-    """The suites that are here, and for the others why not. Raises ConfigError when none is."""
+    """The suites that are here, and for the others why not.
+
+    Raises ConfigError when none is, and DataError for one that is here and broken: a gate without it is none.
+    """
     from hydra.utils import instantiate
 
     from reflex.loading import compose
@@ -223,7 +232,7 @@ def load_suites(config: GateConfig) -> tuple[dict[str, Suite], dict[str, str]]:
             benchmark.limit = config.limit
         try:
             suites[name] = instantiate(benchmark).load()
-        except ReflexError as error:
+        except (MissingDataError, MissingAssetError) as error:
             missing[name] = one_line(error)
     if not suites:
         raise ConfigError(f"gate.suites={config.suites}: none of them is here: {missing}")

@@ -20,7 +20,7 @@ from typing import Any
 from reflex.assets import cache_dir
 from reflex.benchmarks.files import local_file
 from reflex.contract import Question, option_keys, parse_question
-from reflex.errors import DataError, RequestError
+from reflex.errors import DataError, MissingDataError, RequestError
 from reflex.files import written_whole
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ def load_definitions(
     """
     local = local_file("s1bench", "questions.json")
     if where == "local" and local is None:
-        raise DataError(
+        raise MissingDataError(
             "benchmark.definitions=local: no s1bench/questions.json below REFLEX_DATA; "
             "set REFLEX_DATA, or benchmark.definitions=https"
         )
@@ -197,7 +197,7 @@ def _fetched(name: str, url: str, sha256: Mapping[str, str]) -> bytes:
             data = answer.read()
     except (urllib.error.URLError, OSError) as error:
         reason = getattr(error, "reason", None) or error
-        raise DataError(
+        raise MissingDataError(
             f"{address} could not be fetched ({reason}); put s1bench/questions.json below "
             "REFLEX_DATA, or run where it can be reached"
         ) from None
