@@ -2,7 +2,7 @@
 # when nothing changed. Pass more with ARGS: make run ARGS="debug=smoke".
 SHELL := bash
 PY := .venv/bin/python
-# One process a core, each on one thread (tests/conftest.py).
+# One process a core, four at most, each on one thread (tests/conftest.py).
 PYTEST := $(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal
 ARGS ?=
 # For scripts/setup.sh, which documents them: PYTHON, TORCH_INDEX, EXTRAS.

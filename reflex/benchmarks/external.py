@@ -1,7 +1,7 @@
 """Four sets that no mixture of this project trains on: support intents, NLI, toxicity, review stars.
 
-300 items each, drawn by hash of the id; from `REFLEX_DATA/external/<set>.jsonl` or the hub. They are the
-gate a candidate release has to pass beside the public benchmark (experiments of the seed projects).
+300 items each, drawn by hash of the id; from `REFLEX_DATA/external/<set>.jsonl` or the hub. They are
+one of the suites of `gate.suites`, which a candidate release has to pass.
 """
 
 from __future__ import annotations

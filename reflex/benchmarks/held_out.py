@@ -2,7 +2,7 @@
 
 The `fit` and `report` splits of `reflex.data.sources` in their first wording: what a calibration is fitted
 on and judged on, and where option lists are long (banking77: 77, clinc_oos: 151). S1Bench's subsets and
-rows that overlap with them are not among them (reflex/data/contamination.py).
+rows that overlap with them are not among them (reflex/data/guard.py).
 """
 
 from __future__ import annotations

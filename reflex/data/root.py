@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reflex.errors import DataError
 
-BESIDE = Path("../shared/data")
+UNNAMED = Path("data")
 """Where training sources and the guard look when no folder is named; benchmarks then go to the hub."""
 
 
@@ -27,5 +27,5 @@ def data_root() -> Path | None:
 
 
 def source_root() -> Path:
-    """`data_root`, else `BESIDE`, which need not be there. Raises DataError as `data_root`."""
-    return data_root() or BESIDE
+    """`data_root`, else `UNNAMED`, which need not be there. Raises DataError as `data_root`."""
+    return data_root() or UNNAMED

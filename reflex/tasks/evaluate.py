@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Evaluate:
-    """`batch_tokens`: unique tokens of the requests that go through one forward; null suits the device."""
+    """`batch_tokens`: unique tokens of the requests that go through one forward; null: 8,192."""
 
     _target_: str = "reflex.tasks.evaluate.Evaluate"
     name: str = "evaluate"
