@@ -16,7 +16,7 @@ USAGE = """\
 python -m reflex.report [experiment=NAME] [target=TARGET] [runs_dir=DIR] [results_dir=DIR]
 
 Rebuilds results/NAME.md (full scope) and runs/pages/NAME.md (limited or debug runs) from records
-alone, with a page NAME-SUITE-BACKBONE.md for every other suite or backbone that was read, then the index
+alone, with a page of its own (NAME-SUITE.md, NAME-BACKBONE.md) for every other suite or backbone, then the index
 results/README.md. Without experiment=NAME: every experiment with records.
 NAME may also be the group of a run outside any experiment.
 Hand-written text between <!-- hand:NAME --> and <!-- /hand --> stays.
@@ -63,7 +63,7 @@ def parse(words: Sequence[str]) -> dict[str, str]:
 
 
 def _report(given: dict[str, str]) -> int:
-    from reflex.config import conf_dir, runs_folder
+    from reflex.places import conf_dir, runs_folder
     from reflex.reporting import Places, find_sweeps, group_sweep, print_table, targets, write_index
     from reflex.tracking.record import find_records
 

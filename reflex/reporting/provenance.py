@@ -51,12 +51,17 @@ def provenance(sweep: Sweep) -> str:
     return "\n".join(lines) + "\n\n" + markdown_table(head, rows, left=4)
 
 
-def definitions(sweep: Sweep, shown: Iterable[str]) -> str:
-    """One line per metric of the page, from the records, and how intervals and bins are meant."""
+def definitions(sweep: Sweep, headings: Mapping[str, str]) -> str:
+    """One line per metric of the page (metric → its column's heading), from the records, and how intervals and
+    bins are meant."""
     known: dict[str, str] = {}
     for cell in sweep.cells:
         known = {**cell.record.metric_definitions, **known}
-    lines = [f"- `{name}`: {harmless(known[name])}" for name in shown if name in known]
+    lines = [
+        f"- {'' if heading == name else f'{heading}: '}`{name}`, {harmless(known[name])}"
+        for name, heading in headings.items()
+        if name in known
+    ]
     if any("ece_10_soft" in cell.record.metrics for cell in sweep.cells):
         lines.append(
             "- Labels of some rows are shares of raters: there the columns ECE are `ece_10_soft` and "
