@@ -20,6 +20,7 @@ from reflex.data.rows import Row
 from reflex.decider import Decider, Decision
 from reflex.evaluation.progress import ItemProgress
 from reflex.evaluation.rows import row_predictions
+from reflex.forward.groups import by_sum
 from reflex.model import Prepared
 from reflex.quiet import quiet_lightning
 
@@ -72,15 +73,7 @@ class EvaluationData(pl.LightningDataModule):
             for i, row in enumerate(rows)
         ]
         items.sort(key=lambda item: -item.compiled.unique_tokens)
-        self.batches: list[list[Item]] = []
-        total = batch_tokens
-        for item in items:
-            size = item.compiled.unique_tokens
-            if total + size > batch_tokens:
-                self.batches.append([])
-                total = 0
-            self.batches[-1].append(item)
-            total += size
+        self.batches = list(by_sum(items, lambda item: item.compiled.unique_tokens, batch_tokens))
         self.unique_tokens = sum(item.compiled.unique_tokens for item in items)
 
     def test_dataloader(self) -> DataLoader:

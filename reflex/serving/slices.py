@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from reflex.contract import Question, Request, option_keys
 from reflex.errors import ContextLengthError
+from reflex.forward.groups import by_sum
 from reflex.prompts.pieces import as_line
 
 if TYPE_CHECKING:
@@ -58,19 +59,9 @@ def cut(
 
 def _parts(request: Request, slice_tokens: int) -> Iterator[Request]:
     """The request cut by estimated size; a single large question stays whole."""
-    if sum(map(_estimate, request.questions.values())) <= slice_tokens:
-        yield request
-        return
-    part: dict[str, Question] = {}
-    filled = 0
-    for question_id, question in request.questions.items():
-        size = _estimate(question)
-        if part and filled + size > slice_tokens:
-            yield request.model_copy(update={"questions": part})
-            part, filled = {}, 0
-        part[question_id] = question
-        filled += size
-    yield request.model_copy(update={"questions": part})
+    named = request.questions.items()
+    for part in by_sum(named, lambda item: _estimate(item[1]), slice_tokens):
+        yield request.model_copy(update={"questions": dict(part)})
 
 
 def _estimate(question: Question) -> int:

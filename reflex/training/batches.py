@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from reflex.contract import Request
 from reflex.data.rows import Row
 from reflex.data.splits import hash_order, stable_fraction
+from reflex.forward.groups import by_sum
 
 if TYPE_CHECKING:
     from reflex.model import DecisionModel, Prepared
@@ -43,30 +44,19 @@ def plan_steps(
     `bucket_steps`: rows of so many steps are sorted by length before they are cut into steps, and the
     steps shuffled: less padding where each leaf is a row of its own.
     """
+    size = tokens.__getitem__
     order = range(len(tokens))
     if bucket_steps is None:
-        steps = fill(order, tokens, step_tokens)
+        steps = list(by_sum(order, size, step_tokens))
     else:
         steps = []
-        for window in fill(order, tokens, step_tokens * bucket_steps):
-            parts = fill(sorted(window, key=lambda i: (tokens[i], i)), tokens, step_tokens)
+        for window in by_sum(order, size, step_tokens * bucket_steps):
+            parts = by_sum(sorted(window, key=lambda i: (tokens[i], i)), size, step_tokens)
             steps += hash_order(parts, lambda part: str(part[0]), "bucket")
     return Plan(
-        tuple(tuple(tuple(micro) for micro in fill(step, tokens, micro_tokens)) for step in steps),
+        tuple(tuple(tuple(micro) for micro in by_sum(step, size, micro_tokens)) for step in steps),
         tuple(tokens),
     )
-
-
-def fill(order: Sequence[int], tokens: Sequence[int], budget: int) -> list[list[int]]:
-    parts: list[list[int]] = []
-    filled = 0
-    for index in order:
-        if not parts or filled + tokens[index] > budget:
-            parts.append([])
-            filled = 0
-        parts[-1].append(index)
-        filled += tokens[index]
-    return parts
 
 
 def request_of(row: Row, orders: int | None = None) -> Request:

@@ -13,10 +13,11 @@ import torch
 
 from reflex.data.rows import Row, rows_sha256
 from reflex.errors import ConfigError, TrainingError
+from reflex.forward.groups import by_sum
 from reflex.forward.product_attention import use_product_attention
 from reflex.model import DecisionModel, Prepared
 from reflex.readouts.base import OptionScores
-from reflex.training.batches import Plan, fill
+from reflex.training.batches import Plan
 from reflex.training.config import TrainConfig
 from reflex.training.lora import add_lora, frozen, merge_all
 from reflex.training.losses import question_losses
@@ -142,7 +143,7 @@ class TrainingModule(lightning.LightningModule):
         if world == 1:
             return micros
         own = [i for micro in micros for i in micro][rank::world]
-        return fill(own, self.plan.tokens, self.config.micro_tokens)
+        return list(by_sum(own, self.plan.tokens.__getitem__, self.config.micro_tokens))
 
     def losses(self, indices: Sequence[int]) -> torch.Tensor:
         """One loss per question of these rows, in order."""
