@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from reflex.reporting.html import write_html
@@ -14,7 +14,6 @@ from reflex.reporting.page import write_page
 from reflex.reporting.sweep import Places, Sweep, find_sweeps, group_sweep
 from reflex.reporting.terminal import print_table
 from reflex.reporting.wandb_report import write_wandb_report
-from reflex.tracking.record import Found
 
 __all__ = [
     "Places",
@@ -23,7 +22,6 @@ __all__ = [
     "group_sweep",
     "print_table",
     "targets",
-    "write_group_page",
     "write_index",
     "write_page",
 ]
@@ -33,15 +31,3 @@ targets: dict[str, Callable[[Sweep, Places], Path]] = {
     "html": write_html,
     "wandb": write_wandb_report,
 }
-
-
-def write_group_page(
-    found: Sequence[Found], runs: Path | str, results: Path | str, target: str = "markdown"
-) -> Path:
-    """Write the page of the cells of one group (a sweep that just ended); returns its path.
-
-    Cells of the group that differ in scope make separate sweeps; the newest is written. Raises
-    RecordError (one line) as `write_page` does.
-    """
-    places = Places(Path(runs), Path(results))
-    return targets[target](group_sweep(places, found), places)

@@ -111,7 +111,10 @@ def find_sweeps(places: Places, experiment: str) -> tuple[list[Sweep], list[str]
 
 
 def group_sweep(places: Places, cells: Sequence[Found]) -> Sweep:
-    """The sweep that `cells` (of one group) are, with what it supersedes among the other records."""
+    """The sweep that `cells` (of one group) are, with what it supersedes among the other records.
+
+    Cells that differ in scope make separate sweeps: the newest is returned. Raises RecordError without cells.
+    """
     if not cells:
         raise RecordError("no records to write a page from; run an experiment first")
     sweep = group_sweeps(cells)[-1]

@@ -79,12 +79,11 @@ def _close(runs: Path, results: Path, group: str) -> None:
     own = [cell for cell in found if cell.path in cells.get(group, ())]
     if not found:
         return
-    from reflex.reporting import Places, group_sweep, print_table, write_group_page
+    from reflex.reporting import Places, group_sweep, print_table, write_page
 
-    chosen = own or found
-    sweep = group_sweep(Places(runs, results), chosen)
+    places = Places(runs, results)
+    sweep = group_sweep(places, own or found)
     if sweep.failed:
         fail()
     print_table([cell.record for cell in sweep.cells])
-    page = write_group_page(chosen, runs, results)
-    print(f"page: {page}")
+    print(f"page: {write_page(sweep, places)}")
