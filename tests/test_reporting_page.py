@@ -15,11 +15,12 @@ from rich.console import Console
 from reflex import report
 from reflex.errors import ConfigError, RecordError
 from reflex.metrics import compare
-from reflex.reporting import Places, find_sweeps, print_table, write_group_page
+from reflex.reporting import Places, find_sweeps, group_sweep, predictions, print_table, write_page
 from reflex.reporting.comparisons import judge_sweep
 from reflex.reporting.experiments import own_choice, read_experiment
 from reflex.reporting.plots import reliability_svg
 from reflex.reporting.sweep import matches
+from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import RunRecord, find_records, write_record
 from tests.fake_records import fake_predictions, fake_record
 
@@ -64,9 +65,8 @@ def sweep(places: Places, **changes: Any) -> None:
 
 
 def page_of(places: Places, group: str = "averaging-1") -> Path:
-    return write_group_page(
-        find_records(places.runs, group=group).found, places.runs, places.results
-    )
+    found = find_records(places.runs, group=group).found
+    return write_page(group_sweep(places, found), places)
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -140,21 +140,24 @@ def test_page_regenerates_from_the_committed_records_alone(places: Places):
     (sweeps, problems) = find_sweeps(places, "averaging")
     assert problems == []
     for found in sweeps:
-        from reflex.reporting import write_page
-
         write_page(found, places)
     assert tree(places.results) == before
 
 
-def test_same_page_from_two_places(places: Places, tmp_path: Path):
-    """Nothing of the machine (folders, time, order of reading) gets into page or plot."""
+def test_same_page_from_two_places(places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Nothing of the machine (folders, time, order of reading) gets into page or plot; no cell is read twice."""
+    read: list[Path] = []
+    monkeypatch.setattr(
+        predictions, "read_predictions", lambda path: read.append(path) or read_predictions(path)
+    )
     sweep(places)
     page_of(places)
+    assert len(read) == len(set(read)) == 3
     other = Places(tmp_path / "elsewhere/deep/runs", tmp_path / "elsewhere/results")
     shutil.copytree(places.runs, other.runs)
     shutil.copytree(tmp_path / "experiments", tmp_path / "elsewhere/experiments")
     cells = find_records(other.runs).found
-    write_group_page(list(reversed(cells)), other.runs, other.results)
+    write_page(group_sweep(other, list(reversed(cells))), other)
     assert tree(other.results) == tree(places.results)
 
 

@@ -31,7 +31,7 @@ def test_agreement_by_number_of_options(monkeypatch: pytest.MonkeyPatch) -> None
         "base": frame([("a", 2, 0), ("b", 2, 1), ("c", 5, 1), ("d", 5, 2), ("e", 40, 3)]),
         "other": frame([("a", 2, 1), ("b", 2, 1), ("c", 5, 0), ("d", 5, 1), ("x", 40, 3)]),
     }
-    monkeypatch.setattr(agreement, "read_predictions", lambda path: frames[path.name])
+    monkeypatch.setattr(agreement, "predictions_of", lambda cell: frames[cell.path.name])
 
     def cell(name: str, readout: str) -> Any:
         facts = {"sources": {"s2": {"word": "exact"}, "s5": {"word": "stand-in"}}}

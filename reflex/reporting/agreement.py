@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from reflex.reporting.comparisons import Judged
 from reflex.reporting.hand import harmless
+from reflex.reporting.predictions import predictions_of
 from reflex.reporting.tables import NOTHING, markdown_table, number
 from reflex.reporting.words import combined, sources
-from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def agreement_text(judged: Sequence[Judged]) -> str:
 def agreement_rows(name: str, base: Found, other: Found) -> list[list[str]]:
     """Of questions with one gold answer that both cells answered: share of different answers, and of those
     the share where the baseline, the other, or neither is right."""
-    pairs = answer_pairs(read_predictions(base.path), read_predictions(other.path))
+    pairs = answer_pairs(predictions_of(base), predictions_of(other))
     rows = []
     for low, high in (*BANDS, (1, None)):
         chosen = pairs[(pairs["options"] >= low) & (pairs["options"] <= (high or 10**9))]

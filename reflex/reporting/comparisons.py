@@ -8,8 +8,8 @@ from typing import Any
 from reflex.errors import ReflexError
 from reflex.metrics import Comparison, check_block, compare, verdict
 from reflex.remote.remote import OF_THE_SERVER
+from reflex.reporting.predictions import predictions_of
 from reflex.reporting.sweep import Sweep, matches, named_axes, verdict_block
-from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found, RunRecord
 
 
@@ -60,14 +60,14 @@ def _judge(block: dict[str, Any], baseline: str, cells: dict[str, Found], settin
     comparisons: dict[str, Comparison] = {}
     problems = []
     if baseline in cells:
-        base = read_predictions(cells[baseline].path)
+        base = predictions_of(cells[baseline])
         for name, cell in cells.items():
             if name == baseline:
                 continue
             try:
                 comparisons[name] = compare(
                     base,
-                    read_predictions(cell.path),
+                    predictions_of(cell),
                     names=(baseline, name),
                     metric=str(block["metric"]),
                     margin=float(block.get("margin", 0.0)),

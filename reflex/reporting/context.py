@@ -20,9 +20,9 @@ from reflex.metrics.paired import judge
 from reflex.metrics.resampling import differences
 from reflex.reporting.comparisons import Judged
 from reflex.reporting.hand import harmless
+from reflex.reporting.predictions import read_once
 from reflex.reporting.tables import CELL_METRICS, NOTHING, cell_label, differing_axes, number
 from reflex.reporting.words import cell_word, in_brackets
-from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found
 
 TIED_SHARE = 0.02
@@ -51,9 +51,9 @@ def uniform(cell: Found) -> Uniform:
 
 
 @lru_cache(maxsize=256)
-def _uniform(path: Path, _sha256: str) -> Uniform:
+def _uniform(path: Path, sha256: str) -> Uniform:
     """As `uniform`; a page asks several times for the same predictions."""
-    x = items(read_predictions(path))
+    x = items(read_once(path, sha256))
     losses = uniform_losses(x)
     own = {"nll": scores.nll(x), "brier": scores.brier(x)}
     above = differences(

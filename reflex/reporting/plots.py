@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from reflex.metrics import reliability
+from reflex.reporting.predictions import predictions_of
 from reflex.reporting.tables import cell_label, differing_axes
-from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BINS = 10
 MOST_CELLS = 6
@@ -28,18 +31,12 @@ def reliability_svg(cells: Sequence[Found]) -> bytes | None:
     """
     drawn = cells[:MOST_CELLS]
     axes = differing_axes([cell.record for cell in cells])
-    tables = [(cell, reliability(read_predictions(cell.path), bins=BINS)) for cell in drawn]
+    tables = [(cell, reliability(predictions_of(cell), bins=BINS)) for cell in drawn]
     tables = [(cell, table) for cell, table in tables if not table.empty]
     if not tables:
         return None
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
 
-    # A fixed salt and no date: matplotlib otherwise draws random ids and the time into the file.
-    with matplotlib.rc_context({"svg.hashsalt": "reflex", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(5.2, 6.0), layout="constrained")
-        FigureCanvasSVG(figure)
+    def draw(figure: Figure) -> None:
         top, bottom = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
         top.plot([0, 1], [0, 1], color="#888888", linewidth=1, linestyle="--")
         width = 1 / BINS / (len(tables) + 1)
@@ -65,6 +62,21 @@ def reliability_svg(cells: Sequence[Found]) -> bytes | None:
         top.set(ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.02), title="Reliability")
         top.legend(loc="upper left", fontsize="small", frameon=False)
         bottom.set(xlabel="top probability (noul: max(p, 1 − p))", ylabel="share of answers")
+
+    return as_svg((5.2, 6.0), draw)
+
+
+def as_svg(size: tuple[float, float], draw: Callable[[Figure], None]) -> bytes:
+    """The figure of `size` (inches) that `draw` fills, as SVG."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    # A fixed salt and no date: matplotlib otherwise draws random ids and the time into the file.
+    with matplotlib.rc_context({"svg.hashsalt": "reflex", "svg.fonttype": "none"}):
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasSVG(figure)
+        draw(figure)
         sink = io.BytesIO()
         figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": "reflex.report"})
     return sink.getvalue()

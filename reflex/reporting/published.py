@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reflex.benchmarks.s1.board import SOURCES, source_of
 from reflex.reporting.hand import harmless
-from reflex.reporting.plots import COLOURS, MARKERS, MOST_CELLS
+from reflex.reporting.plots import COLOURS, MARKERS, MOST_CELLS, as_svg
+from reflex.reporting.predictions import predictions_of
 from reflex.reporting.sources import constant_answer
 from reflex.reporting.tables import NOTHING, cell_label, differing_axes, markdown_table, number
 from reflex.reporting.words import sources, word_of
-from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 CAUTION = (
     "Published figures are on the benchmark's own items. Ours are comparable with them where the word is "
@@ -74,16 +77,11 @@ def published_svg(cells: Sequence[Found]) -> bytes | None:
     facts = compared(cells)
     if not facts:
         return None
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
     axes = differing_axes([cell.record for cell in cells])
     drawn = cells[:MOST_CELLS]
     places = {name: len(facts) - 1 - index for index, name in enumerate(facts)}
-    with matplotlib.rc_context({"svg.hashsalt": "reflex", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(6.4, 1.6 + 0.45 * len(facts)), layout="constrained")
-        FigureCanvasSVG(figure)
+
+    def draw(figure: Figure) -> None:
         plot = figure.subplots()
         for name, each in facts.items():
             values = list(each["published"].values())
@@ -92,40 +90,36 @@ def published_svg(cells: Sequence[Found]) -> bytes | None:
                 plot.plot(majority, places[name], marker="|", markersize=14, color="#555555")
         for index, cell in enumerate(drawn):
             shift = 0.22 * ((index + 1) / (len(drawn) + 1) - 0.5) * 2
-            for name in facts:
-                entry = _accuracy(cell, name)
-                if entry.get("value") is None:
-                    continue
-                low, high = entry.get("low"), entry.get("high")
-                if low is not None and high is not None:
-                    plot.plot(
-                        [low, high], [places[name] - shift] * 2, color=COLOURS[index], linewidth=1
-                    )
-                plot.plot(
-                    entry["value"],
-                    places[name] - shift,
-                    MARKERS[index],
-                    color=COLOURS[index],
-                    markersize=5,
-                )
-            plot.plot(
-                [], [], MARKERS[index], color=COLOURS[index], label=cell_label(cell.record, axes)
-            )
+            entries = {places[name] - shift: _accuracy(cell, name) for name in facts}
+            _draw_cell(plot, entries, MARKERS[index], COLOURS[index], cell_label(cell.record, axes))
         plot.scatter([], [], s=14, color="#bbbbbb", label="published")
         plot.plot([], [], "|", markersize=10, color="#555555", label="majority answer")
         labels = [f"{name} ({word_of(each) or 'no word'})" for name, each in facts.items()]
         plot.set_yticks([places[name] for name in facts], labels, fontsize="small")
         plot.set(xlabel="accuracy", xlim=(-0.02, 1.02), ylim=(-0.6, len(facts) - 0.4))
         figure.legend(loc="outside lower center", ncols=3, fontsize="small", frameon=False)
-        sink = io.BytesIO()
-        figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": "reflex.report"})
-    return sink.getvalue()
+
+    return as_svg((6.4, 1.6 + 0.45 * len(facts)), draw)
+
+
+def _draw_cell(
+    plot: Axes, entries: Mapping[float, Mapping[str, Any]], marker: str, colour: str, label: str
+) -> None:
+    """One of our cells: an accuracy with its interval at each height that has one."""
+    for height, entry in entries.items():
+        value, low, high = (entry.get(key) for key in ("value", "low", "high"))
+        if value is None:
+            continue
+        if low is not None and high is not None:
+            plot.plot([low, high], [height] * 2, color=colour, linewidth=1)
+        plot.plot(value, height, marker, color=colour, markersize=5)
+    plot.plot([], [], marker, color=colour, label=label)
 
 
 def _majority(cells: Sequence[Found], name: str) -> float | None:
     """What the best constant answer gets on a source's rows in the first cell that has some."""
     cell = next(cell for cell in cells if name in cell.record.by.get("source", {}))
-    frame = read_predictions(cell.path)
+    frame = predictions_of(cell)
     return constant_answer(frame[frame["source"] == name])[0]
 
 

@@ -17,6 +17,7 @@ from reflex.metrics.frame import items
 from reflex.metrics.intervals import mean
 from reflex.metrics.scores import correct
 from reflex.reporting.hand import harmless
+from reflex.reporting.predictions import predictions_of
 from reflex.reporting.tables import (
     CELL_METRICS,
     NOTHING,
@@ -29,7 +30,6 @@ from reflex.reporting.tables import (
     shown_entry,
 )
 from reflex.reporting.words import ABSENT, cell_word, in_brackets, sources, word_of
-from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found, RunRecord
 
 SUITES = (set(SUBSETS), set(FAST))
@@ -47,7 +47,7 @@ def sources_table(cells: Sequence[Found]) -> str:
     records = [cell.record for cell in cells]
     names = list(dict.fromkeys(name for record in records for name in sources(record)))
     axes = differing_axes(records)
-    frames = [read_predictions(cell.path) for cell in cells] if names else []
+    frames = [predictions_of(cell) for cell in cells] if names else []
     rows = []
     for name in names:
         asked = [record for record in records if name in sources(record)]

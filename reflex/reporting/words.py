@@ -8,8 +8,8 @@ from typing import Any
 from reflex.benchmarks import words
 from reflex.benchmarks.s1.selection import WORDS
 from reflex.benchmarks.words import ABSENT, combined, sources_of, word_of
+from reflex.reporting.predictions import predictions_of
 from reflex.reporting.sweep import Sweep
-from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import Found, RunRecord
 
 __all__ = [
@@ -45,7 +45,7 @@ def words_by(cell: Found, column: str) -> dict[str, str]:
     facts = cell.record.data.get("facts")
     if not any("word" in each for each in sources_of(facts).values()):
         return {}
-    return words.words_by(facts, column, read_predictions(cell.path))
+    return words.words_by(facts, column, predictions_of(cell))
 
 
 def data_line(sweep: Sweep) -> str:
