@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from reflex.config import RootConfig, conf_dir, register, runs_folder
-from reflex.errors import ConfigError, RecordError
+from reflex.errors import BackboneError, ConfigError, RecordError
 from reflex.messages import one_line
 from reflex.overrides import as_typed, composing_error
 from reflex.release import released
@@ -130,6 +130,24 @@ def _kind(node: Any) -> Any:
     return node.get("_target_")
 
 
+def check_loaded(decider: Decider, run: str | None, expected: Mapping[str, str | None]) -> None:
+    """Raise BackboneError naming the hash that differs, unless the decider is what `run` was measured with.
+
+    expected: `weights_sha256`, `adapter_sha256` and `prompt_hash` of its record, or some of them.
+    """
+    facts = decider.model.backbone.facts
+    loaded = {
+        "weights_sha256": facts.weights_sha256,
+        "adapter_sha256": facts.adapter_sha256,
+        "prompt_hash": decider.model.style.fingerprint(),
+    }
+    for name, wanted in expected.items():
+        if loaded[name] != wanted:
+            raise BackboneError(
+                f"run {run}: {name} is {loaded[name]}, the record says {wanted}; this is not what was measured"
+            )
+
+
 def load_decider(run: str | Path | Sequence[str] | DictConfig) -> Decider | RemoteDecider:
     """See `reflex.load`."""
     if isinstance(run, str | Path):
@@ -148,6 +166,7 @@ def load_decider(run: str | Path | Sequence[str] | DictConfig) -> Decider | Remo
 
 __all__ = [
     "RootConfig",
+    "check_loaded",
     "compose",
     "load_decider",
     "recorded_config",

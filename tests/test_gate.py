@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ from reflex.errors import (
     MissingDataError,
     RecordError,
 )
+from reflex.loading import check_loaded
 from reflex.metrics.gate import judge, non_inferior
 from reflex.metrics.resampling import Difference
 from reflex.stable import STABLE, entry_for, read_stable, stable_folder, write_stable
-from reflex.tasks.gate import GateConfig, check_loaded, check_servable, is_kept, load_suites
+from reflex.tasks.gate import GateConfig, check_servable, hashes_of, is_kept, load_suites
 from reflex.tracking.predictions import predictions_bytes
 from reflex.tracking.record import read_record
 from tests.fake_records import fake_predictions, fake_record
@@ -162,9 +164,21 @@ def test_weights_that_cannot_be_pinned_are_refused(
 
 def test_other_weights_than_recorded_are_not_judged() -> None:
     record = fake_record(backbone={"weights_sha256": "aa", "adapter_sha256": None})
-    check_loaded(record, {"weights_sha256": "aa", "adapter_sha256": None}, record.prompt_hash)
-    with pytest.raises(BackboneError, match="weights_sha256 is bb, the record says aa"):
-        check_loaded(record, {"weights_sha256": "bb", "adapter_sha256": None}, record.prompt_hash)
+    wanted = hashes_of(record)
+    assert wanted == {
+        "weights_sha256": "aa",
+        "adapter_sha256": None,
+        "prompt_hash": record.prompt_hash,
+    }
+    facts = SimpleNamespace(weights_sha256="aa", adapter_sha256=None)
+    style = SimpleNamespace(fingerprint=lambda: record.prompt_hash)
+    loaded: Any = SimpleNamespace(
+        model=SimpleNamespace(backbone=SimpleNamespace(facts=facts), style=style)
+    )
+    check_loaded(loaded, "r", wanted)
+    facts.weights_sha256 = "bb"
+    with pytest.raises(BackboneError, match="run r: weights_sha256 is bb, the record says aa"):
+        check_loaded(loaded, "r", wanted)
 
 
 def test_a_margin_below_nothing_and_a_limit_of_no_rows_are_refused() -> None:

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from reflex.data.jsonl import write_lines
 from reflex.data.rows import Row, write_jsonl
-from reflex.errors import ConfigError, ContaminationError
+from reflex.errors import ConfigError, ContaminationError, RecordError
 from reflex.files import write_folder
 from reflex.release import manifest_of
 from reflex.reporting.sources import mean_ece_text, mean_interval
@@ -58,6 +58,16 @@ def test_a_backbone_of_this_machine_alone_is_not_released(source: str, tmp_path:
     with pytest.raises(ConfigError, match=rf"source={source} exists only on this machine"):
         task.run(OmegaConf.create({"runs_dir": str(tmp_path)}))
     assert not out.exists()
+
+
+def test_a_run_of_a_server_is_not_released(tmp_path: Path) -> None:
+    remote = fake_record(config={"backbone": None}, served={"base_url": "http://there"})
+    (tmp_path / "record.json").write_text(remote.to_json())
+    with pytest.raises(RecordError, match="came from http://there"):
+        Release(run_id=str(tmp_path), out=str(tmp_path / "out")).run(
+            OmegaConf.create({"runs_dir": str(tmp_path)})
+        )
+    assert not (tmp_path / "out").exists()
 
 
 def test_heads_of_two_files_are_two_files(tmp_path: Path) -> None:

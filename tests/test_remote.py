@@ -381,7 +381,7 @@ def test_a_remote_run_is_loaded_as_one_and_never_served_or_calibrated_here(
     assert (
         answered.answers["q"].model_dump()["noul"] == distribution("x", ["true", "false"])["true"]
     )
-    with pytest.raises(RecordError, match="no model here to serve"):
+    with pytest.raises(RecordError, match="there is no model here"):
         locate(str(run))
     ended = cli.run("task=calibrate", f"task.from_run={run}", "calibration=global")
     assert ended.status == 1

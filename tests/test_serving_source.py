@@ -95,7 +95,7 @@ def test_other_weights_than_measured_are_refused(tmp_runs: Path) -> None:
     record = record_of(backbone={"weights_sha256": "0" * 64, "adapter_sha256": None})
     write_record(tmp_runs / "aa", record)
     cfg, served = resolve(["run=aa"])
-    with pytest.raises(BackboneError, match=r"weights_sha256.*not served"):
+    with pytest.raises(BackboneError, match=r"weights_sha256.*not what was measured"):
         checked(build_decider(cfg), served)
 
 

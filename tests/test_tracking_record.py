@@ -18,9 +18,11 @@ from reflex.files import write_atomic
 from reflex.tracking import environment
 from reflex.tracking.predictions import predictions_bytes, read_predictions
 from reflex.tracking.record import (
+    RECORD,
     RunRecord,
     WandbInfo,
     find_records,
+    finished_local,
     is_finished,
     read_record,
     update_wandb,
@@ -76,6 +78,24 @@ def test_missing_column_and_wrong_type(tmp_path: Path):
     with pytest.raises(RecordError, match="needs its predictions"):
         write_record(tmp_path, fake_record(predictions=FRAME))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"status": "failed", "error": "no memory"}, r"it failed \(no memory\)"),
+        ({"served": {"base_url": "http://there"}}, "came from http://there .*no model here"),
+    ],
+)
+def test_a_run_without_a_model_of_its_own_is_not_loaded_again(
+    tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
+    (tmp_path / RECORD).write_text(fake_record().to_json())
+    assert finished_local(tmp_path).hash == fake_record().hash
+    (tmp_path / RECORD).write_text(fake_record(**change).to_json())
+    with pytest.raises(RecordError, match=says) as caught:
+        finished_local(tmp_path)
+    assert str(caught.value).startswith(str(tmp_path))
 
 
 def test_failed_cell_is_not_finished_and_drops_old_predictions(tmp_path: Path):

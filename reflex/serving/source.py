@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from reflex.config import conf_dir
-from reflex.errors import BackboneError, ConfigError, RecordError
-from reflex.loading import compose, leaves, recorded_values, run_folder, typed
+from reflex.errors import ConfigError, RecordError
+from reflex.loading import check_loaded, compose, leaves, recorded_values, run_folder, typed
 from reflex.serving.engine import Source
 from reflex.serving.fetch import from_hub, from_wandb
 from reflex.stable import stable_folder
-from reflex.tracking.record import RunRecord, read_record
+from reflex.tracking.record import RunRecord, finished_local
 
 if TYPE_CHECKING:
     from reflex.decider import Decider
@@ -67,7 +67,8 @@ def locate(run: str, overrides: Sequence[str] = ()) -> tuple[RunRecord, Path, di
     """The record a `run=` means, its folder, and the hashes its manifest pins.
 
     A folder, hash, hash prefix or release; `stable` of the chosen profile; `wandb:entity/project/run`;
-    or a hub id whose repository holds a record.json.
+    or a hub id whose repository holds a record.json. Raises RecordError where there is none, and for one that has
+    no model here (`finished_local`).
     """
     hashes: dict[str, str] = {}
     if run == "stable":
@@ -83,15 +84,7 @@ def locate(run: str, overrides: Sequence[str] = ()) -> tuple[RunRecord, Path, di
             if run.count("/") != 1 or run.startswith((".", "/")) or Path(run).exists():
                 raise
             folder = from_hub(run)
-    record = read_record(folder)
-    if record.status != "finished":
-        raise RecordError(f"run {run}: it failed ({record.error}); only finished runs are served")
-    if record.served is not None:
-        raise RecordError(
-            f"run {run}: its answers came from {record.served['base_url']} (model=remote); there is no "
-            "model here to serve"
-        )
-    return record, folder, hashes
+    return finished_local(folder), folder, hashes
 
 
 def onto_record(
@@ -135,18 +128,7 @@ def onto_record(
 
 def checked(decider: Decider, run: ServedRun) -> Decider:
     """The decider, if it is what the record says. Raises BackboneError naming the hash that differs."""
-    facts = decider.model.backbone.facts
-    loaded = {
-        "weights_sha256": facts.weights_sha256,
-        "adapter_sha256": facts.adapter_sha256,
-        "prompt_hash": decider.model.style.fingerprint(),
-    }
-    for name, wanted in run.expected.items():
-        if loaded.get(name) != wanted:
-            raise BackboneError(
-                f"run {run.source.run}: {name} is {loaded.get(name)}, the record says {wanted}; "
-                "this is not what was measured, so it is not served"
-            )
+    check_loaded(decider, run.source.run, run.expected)
     return decider
 
 

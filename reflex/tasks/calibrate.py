@@ -38,7 +38,7 @@ class Calibrate:
         from reflex.files import write_atomic
         from reflex.tasks.clean import check_fit, withheld
         from reflex.tasks.fitting import run_frames
-        from reflex.tracking.record import json_text, problem_of, read_record
+        from reflex.tracking.record import finished_local, json_text, problem_of
 
         calibration = instantiate(cfg.calibration)
         if not calibration.fits:
@@ -47,14 +47,9 @@ class Calibrate:
                 "(without calibration.path)"
             )
         folder = self._folder(cfg)
-        record = read_record(folder)
+        record = finished_local(folder)
         if problem := problem_of(folder, record):
             raise RecordError(problem)
-        if record.served is not None:
-            raise CalibrationError(
-                f"run {folder.name}: its answers came from {record.served['base_url']} (model=remote); "
-                "calibrate the run that is served there"
-            )
         fit_rows, measured = run_frames(folder)
         if not len(fit_rows):
             raise _nothing_to_fit(f"run {folder.name}", measured["split"])

@@ -10,7 +10,7 @@ gate that was interrupted goes on. Exit status 1 when the candidate is refused; 
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from omegaconf import DictConfig
 
 from reflex.checks import check_limit, check_not_negative
 from reflex.errors import (
-    BackboneError,
     ConfigError,
     MissingAssetError,
     MissingDataError,
@@ -78,6 +77,7 @@ class Gate:
             stable_folder,
             write_stable,
         )
+        from reflex.tracking.record import finished_local
 
         if cfg.run is None:
             raise ConfigError(
@@ -86,7 +86,7 @@ class Gate:
         config: GateConfig = to_object(cfg.gate)
         profile = HydraConfig.get().runtime.choices["profile"]
         folder = run_folder(cfg.run, Path(cfg.runs_dir))
-        record = finished(folder)
+        record = finished_local(folder)
         check_servable(folder, record)
         current = stable_folder(profile) if read_stable(profile) else None
         if current is not None and current[1].get("run") == record.hash:
@@ -109,7 +109,7 @@ class Gate:
         if current is None:
             print(f"first entry for profile={profile}: nothing to compare with")
         else:
-            before = finished(current[0])
+            before = finished_local(current[0])
             stable = self._answers(current[0], before, suites, kept)
             pairs = {
                 name: suite.facts["question_pairs"]
@@ -140,7 +140,7 @@ class Gate:
         from reflex.build import build_decider
         from reflex.evaluation.suite import run_suite
         from reflex.files import write_atomic
-        from reflex.loading import recorded_config
+        from reflex.loading import check_loaded, recorded_config
         from reflex.tasks.cells import free_memory
         from reflex.tracking.predictions import predictions_bytes, read_predictions
 
@@ -150,9 +150,7 @@ class Gate:
         todo = [name for name, file in files.items() if not is_kept(file)]
         if todo:
             decider = build_decider(recorded_config(folder))
-            check_loaded(
-                record, asdict(decider.model.backbone.facts), decider.model.style.fingerprint()
-            )
+            check_loaded(decider, record.hash[:16], hashes_of(record))
             for name in todo:
                 log.info("%s: asking %s", record.hash[:16], name)
                 answered = run_suite(decider, suites[name].rows, self.batch_tokens).predictions
@@ -163,20 +161,6 @@ class Gate:
 
 
 # -- what may be a candidate -----------------------------------------------------------------------
-
-
-def finished(folder: Path) -> RunRecord:
-    """The record of a finished run. Raises RecordError."""
-    from reflex.tracking.record import read_record
-
-    record = read_record(folder)
-    if record.status != "finished":
-        raise RecordError(f"{folder}: it failed ({record.error}); only finished runs are stable")
-    if record.served is not None:
-        raise RecordError(
-            f"{folder}: its answers came from a server (model=remote); gate the run behind it"
-        )
-    return record
 
 
 def check_servable(folder: Path, record: RunRecord) -> None:
@@ -200,15 +184,10 @@ def check_servable(folder: Path, record: RunRecord) -> None:
     check_backbone(record)
 
 
-def check_loaded(record: RunRecord, facts: dict[str, Any], prompt_hash: str | None) -> None:
-    """Raise BackboneError unless what was loaded is what the record measured."""
-    loaded = {**facts, "prompt_hash": prompt_hash}
-    wanted = {name: record.backbone.get(name) for name in ("weights_sha256", "adapter_sha256")}
-    for name, value in {**wanted, "prompt_hash": record.prompt_hash}.items():
-        if loaded.get(name) != value:
-            raise BackboneError(
-                f"run {record.hash[:16]}: {name} is {loaded.get(name)}, the record says {value}"
-            )
+def hashes_of(record: RunRecord) -> dict[str, str | None]:
+    """What has to be loaded for it to be what the record measured (see `loading.check_loaded`)."""
+    weights = {name: record.backbone.get(name) for name in ("weights_sha256", "adapter_sha256")}
+    return {**weights, "prompt_hash": record.prompt_hash}
 
 
 # -- suites and what is kept -----------------------------------------------------------------------

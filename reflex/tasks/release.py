@@ -51,14 +51,10 @@ class Release:
         from reflex.files import write_folder
         from reflex.loading import run_folder
         from reflex.release import check_backbone
-        from reflex.tracking.record import read_record
+        from reflex.tracking.record import finished_local
 
         source = run_folder(self.run_id, Path(cfg.runs_dir))
-        record = read_record(source)
-        if record.status != "finished":
-            raise RecordError(
-                f"run {self.run_id}: it failed ({record.error}); release a finished run"
-            )
+        record = finished_local(source)
         check_backbone(record)
         out = Path(self.out)
         if out.exists() and not self.replace:

@@ -45,6 +45,7 @@ __all__ = [
     "RunRecord",
     "WandbInfo",
     "find_records",
+    "finished_local",
     "is_finished",
     "join_sweep",
     "json_text",
@@ -190,6 +191,23 @@ def problem_of(folder: Path, record: RunRecord) -> str | None:
     if record.status == "failed":
         return f"{folder / RECORD}: the cell failed: {record.error}"
     return _predictions_problem(folder, record)
+
+
+def finished_local(folder: Path) -> RunRecord:
+    """The record of a finished run whose model was loaded here, so that it can be loaded again.
+
+    Raises RecordError for a cell that failed and for answers that came from a server. Predictions are not looked
+    at: a release has none.
+    """
+    record = read_record(folder)
+    if record.status == "failed":
+        raise RecordError(f"{folder}: it failed ({record.error}); take a run that finished")
+    if record.served is not None:
+        raise RecordError(
+            f"{folder}: its answers came from {record.served['base_url']} (model=remote), so there is no model "
+            "here; take the run that is served there"
+        )
+    return record
 
 
 def find_records(
