@@ -49,6 +49,15 @@ def check_choice(key: str, value: Any, known: Iterable[str]) -> None:
         raise ConfigError(f"{key}={value}: use one of {', '.join(known)}")
 
 
+def check_names(key: str, value: Iterable[str], known: Iterable[str] | None = None) -> None:
+    """At least one name, each once; where `known` is given, all of them among it."""
+    value = list(value)
+    if not value or len(set(value)) != len(value):
+        raise ConfigError(f"{key}={value}: must name at least one, and each once")
+    for name in value if known is not None else ():
+        check_choice(key, name, known or ())
+
+
 def _number(value: Any) -> bool:
     # JSON's true is not 1, and comparisons with NaN are all false.
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -248,7 +248,5 @@ def test_held_out_rows_are_halves_with_opposites(
     assert {len(row.labels["intent"]) for row in measured} == {77}
     fewer = HeldOut(sources=["banking77", "mrpc"], per_source=6, limit=2).load()
     assert {row.id for row in fewer.rows} < {row.id for row in suite.rows}
-    with pytest.raises(
-        ConfigError, match=r"benchmark\.split=train must be one of all, fit, report"
-    ):
+    with pytest.raises(ConfigError, match=r"benchmark\.split=train: use one of all, fit, report"):
         HeldOut(split="train")

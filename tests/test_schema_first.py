@@ -98,7 +98,9 @@ def test_the_chat_prompt_by_hand() -> None:
 
 
 def test_an_unknown_layout_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"prompt\.layout=sideways: use state_first or schema"):
+    with pytest.raises(
+        ConfigError, match=r"prompt\.layout=sideways: use one of state_first, schema"
+    ):
         ChatStyle(layout="sideways")
 
 

@@ -509,7 +509,7 @@ def test_shares_are_explicit_for_large_taxonomies_and_equal_over_types(data_root
     [
         ({"sources": {"emotion": float("nan")}}, "sources.emotion=nan: must be a number above 0"),
         ({"sources": {"emotion": float("inf")}}, "sources.emotion=inf: must be a number above 0"),
-        ({"type_shares": {"choise": 1.0}}, "type_shares.choise: use choice, noul, score"),
+        ({"type_shares": {"choise": 1.0}}, "type_shares=choise: use one of choice, noul, score"),
         (
             {"type_shares": {"choice": -1.0}},
             "type_shares.choice=-1.0: must be a number of 0 or more",

@@ -194,8 +194,21 @@ def test_no_external_rows_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("REFLEX_DATA", str(tmp_path))
     with pytest.raises(DataError, match=r"no external/yelp_stars\.jsonl below REFLEX_DATA"):
         External().load()
-    with pytest.raises(ConfigError, match=r"benchmark\.sets: 'imdb' is unknown"):
-        External(sets=["imdb"])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"sets": ["imdb"]}, r"benchmark\.sets=imdb: use one of support_intents, "),
+        ({"sets": []}, r"benchmark\.sets=\[\]: must name at least one"),
+        ({"sets": ["toxic_chat", "toxic_chat"]}, r"benchmark\.sets=.*each once"),
+        ({"files": {"imdb": "x.jsonl"}}, r"benchmark\.files=imdb: use one of"),
+        ({"rows": "here"}, r"benchmark\.rows=here: use one of auto, local, hub"),
+    ],
+)
+def test_external_sets_that_cannot_be_are_refused(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        External(**change)
 
 
 def test_a_hub_that_cannot_be_reached_is_one_line() -> None:

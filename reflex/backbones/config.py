@@ -34,8 +34,8 @@ class BackboneConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.source not in (*SOURCES, "???"):
-            raise ConfigError(f"backbone.source={self.source}: use one of {', '.join(SOURCES)}")
+        if self.source != "???":
+            check_choice("backbone.source", self.source, SOURCES)
         if not -(2**63) <= self.seed < 2**63:
             raise ConfigError(f"backbone.seed={self.seed}: must fit 64 bits")
 

@@ -24,12 +24,12 @@ from reflex.benchmarks.files import (
     local_objects,
     need,
 )
-from reflex.checks import check_limit
+from reflex.checks import check_choice, check_limit, check_names
 from reflex.contract import Question, option_keys, parse_question
 from reflex.data.root import data_root
 from reflex.data.rows import Row, State, group_of, parse_label
 from reflex.data.splits import hash_order
-from reflex.errors import ConfigError, DataError, MissingDataError
+from reflex.errors import DataError, MissingDataError
 
 WAYS = 12
 """Options of a support intent question: the intent and 11 others, drawn by hash of the item."""
@@ -157,14 +157,10 @@ class External:
     def __post_init__(self) -> None:
         check_limit("benchmark.per_set", self.per_set)
         check_limit("benchmark.limit", self.limit)
-        if self.rows not in ("auto", "local", "hub"):
-            raise ConfigError(f"benchmark.rows={self.rows} must be one of auto, local, hub")
-        for key, names in (("sets", self.sets), ("files", list(self.files))):
-            if unknown := [name for name in names if name not in SOURCES]:
-                known = ", ".join(SOURCES)
-                raise ConfigError(
-                    f"benchmark.{key}: {unknown[0]!r} is unknown; choose from {known}"
-                )
+        check_choice("benchmark.rows", self.rows, ("auto", "local", "hub"))
+        check_names("benchmark.sets", self.sets, SOURCES)
+        for name in self.files:
+            check_choice("benchmark.files", name, SOURCES)
 
     report_only = True
 

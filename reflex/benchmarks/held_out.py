@@ -13,13 +13,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from reflex.benchmarks.base import Suite, limited, measured, row_counts
-from reflex.checks import check_limit
+from reflex.checks import check_choice, check_limit, check_names
 from reflex.contract import option_keys
 from reflex.data.augment import build
 from reflex.data.root import source_root
 from reflex.data.rows import Row, rows_sha256
 from reflex.data.splits import HALVES
-from reflex.errors import ConfigError, DataError
+from reflex.errors import DataError
 
 if TYPE_CHECKING:
     from reflex.data.mixture import Mixture
@@ -66,11 +66,8 @@ class HeldOut:
             ("limit", self.limit),
         ):
             check_limit(f"benchmark.{key}", count)
-        if self.split not in ("all", *HALVES):
-            known = ", ".join(("all", *HALVES))
-            raise ConfigError(f"benchmark.split={self.split} must be one of {known}")
-        if not self.sources or len(set(self.sources)) != len(self.sources):
-            raise ConfigError("benchmark.sources must name each source once, and at least one")
+        check_choice("benchmark.split", self.split, ("all", *HALVES))
+        check_names("benchmark.sources", self.sources)
 
     def fit_names(self) -> list[str]:
         """See `reflex.benchmarks.base.fit_names`."""

@@ -8,18 +8,16 @@ and Eric Gilbert, VADER, ICWSM 2014; a member of the `vaderSentiment` sdist, MIT
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
 from reflex.assets import HUMAN_RATINGS, RegistryAsset
 from reflex.benchmarks.base import Suite
-from reflex.checks import check_limit
+from reflex.checks import check_choice, check_limit, check_names
 from reflex.data.human_ratings import FILES, NAME, QUESTIONS, Item, families, labels_of
 from reflex.data.rows import Row
 from reflex.data.splits import HALVES
-from reflex.errors import ConfigError
 
 SPLITS = (*HALVES, "all")
 
@@ -49,9 +47,9 @@ class HumanRatings:
     def __post_init__(self) -> None:
         check_limit("benchmark.per_family", self.per_family)
         check_limit("benchmark.limit", self.limit)
-        _check_names("benchmark.split", [self.split], SPLITS)
-        _check_names("benchmark.families", self.families, FILES)
-        _check_names("benchmark.questions", self.questions, QUESTIONS)
+        check_choice("benchmark.split", self.split, SPLITS)
+        check_names("benchmark.families", self.families, FILES)
+        check_names("benchmark.questions", self.questions, QUESTIONS)
 
     def load(self) -> Suite:
         """Fetches the asset the first time. Raises AssetError or DataError."""
@@ -110,11 +108,3 @@ class HumanRatings:
             split=split,
             group=f"{family}/{item.article}",
         )
-
-
-def _check_names(key: str, given: Sequence[str], known: Iterable[str]) -> None:
-    known = list(known)
-    if not given or len(set(given)) != len(given):
-        raise ConfigError(f"{key}={list(given)} must name each of its entries once")
-    if unknown := [name for name in given if name not in known]:
-        raise ConfigError(f"{key}: {unknown[0]!r} is unknown; choose from {', '.join(known)}")

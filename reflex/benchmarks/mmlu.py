@@ -25,12 +25,12 @@ from reflex.benchmarks.files import (
     need,
 )
 from reflex.benchmarks.mmlu_subjects import categories
-from reflex.checks import check_limit
+from reflex.checks import check_choice, check_limit
 from reflex.contract import Choice
 from reflex.data.root import data_root
 from reflex.data.rows import Row
 from reflex.data.splits import HALVES, split_of
-from reflex.errors import ConfigError, DataError, MissingDataError
+from reflex.errors import DataError, MissingDataError
 
 NAME = "mmlu"
 TEST_ITEMS = 14042
@@ -68,13 +68,8 @@ class MMLU:
     def __post_init__(self) -> None:
         check_limit("benchmark.n", self.n)
         check_limit("benchmark.limit", self.limit)
-        for key, options in (
-            ("rows", ("auto", "local", "hub")),
-            ("split", ("all", "whole", *HALVES)),
-        ):
-            if getattr(self, key) not in options:
-                given = f"benchmark.{key}={getattr(self, key)}"
-                raise ConfigError(f"{given} must be one of {', '.join(options)}")
+        check_choice("benchmark.rows", self.rows, ("auto", "local", "hub"))
+        check_choice("benchmark.split", self.split, ("all", "whole", *HALVES))
 
     def load(self) -> Suite:
         """Raises DataError naming file and row, MissingDataError with what to set when there is no file."""

@@ -26,7 +26,7 @@ from reflex.benchmarks.s1.definitions import (
 )
 from reflex.benchmarks.s1.items import UPSTREAMS, Item, hub_items, local_items, local_path
 from reflex.benchmarks.s1.selection import Selection, select, weakest
-from reflex.checks import check_limit
+from reflex.checks import check_choice, check_limit, check_names
 from reflex.contract import option_keys
 from reflex.data.contamination import blocked_subsets
 from reflex.data.root import data_root
@@ -44,7 +44,7 @@ SETS = {"all": SUBSETS, "fast": FAST}
 
 @dataclass
 class S1Bench:
-    """`subsets`: names, or `all` or `fast` alone. `files`: subset → a JSON Lines file to take it from.
+    """`subsets`: names; `all` and `fast` stand for theirs. `files`: subset → a JSON Lines file to take it from.
 
     `rows`: `local` (below REFLEX_DATA), `hub`, or `auto`: local where REFLEX_DATA is set, else hub.
     `definitions`: `local`, `https` or `auto`. `samples` also reads `<subset>.sample.jsonl`. `withheld`:
@@ -65,14 +65,10 @@ class S1Bench:
     def __post_init__(self) -> None:
         check_limit("benchmark.limit", self.limit)
         self.names()
-        for key, known in (("rows", "local"), ("definitions", "local")):
-            options = ("auto", known, "hub" if key == "rows" else "https")
-            if getattr(self, key) not in options:
-                raise ConfigError(
-                    f"benchmark.{key}={getattr(self, key)} must be one of {', '.join(options)}"
-                )
-        if unknown := [name for name in self.files if name not in SUBSETS]:
-            raise ConfigError(f"benchmark.files: {unknown[0]!r} is no subset of S1Bench")
+        check_choice("benchmark.rows", self.rows, ("auto", "local", "hub"))
+        check_choice("benchmark.definitions", self.definitions, ("auto", "local", "https"))
+        for name in self.files:
+            check_choice("benchmark.files", name, SUBSETS)
         if unknown := [name for name in self.withheld if not blocked_subsets(name)]:
             raise ConfigError(
                 f"benchmark.withheld: {unknown[0]!r} stands for no subset; they are {', '.join(SUBSETS)}"
@@ -86,16 +82,8 @@ class S1Bench:
 
     def names(self) -> tuple[str, ...]:
         """The subsets asked for. Raises ConfigError for an unknown or repeated one."""
-        given = list(self.subsets)
-        if len(given) == 1 and given[0] in SETS:
-            return SETS[given[0]]
-        if unknown := [name for name in given if name not in SUBSETS]:
-            raise ConfigError(
-                f"benchmark.subsets: {unknown[0]!r} is unknown; choose all, fast, or from "
-                f"{', '.join(SUBSETS)}"
-            )
-        if not given or len(set(given)) != len(given):
-            raise ConfigError("benchmark.subsets must name each subset once, and at least one")
+        given = [name for each in self.subsets for name in SETS.get(each, (each,))]
+        check_names("benchmark.subsets", given, (*SETS, *SUBSETS))
         return tuple(given)
 
     def load(self) -> Suite:

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from reflex.checks import check_above_zero, check_count, check_not_negative, check_share
+from reflex.checks import (
+    check_above_zero,
+    check_choice,
+    check_count,
+    check_not_negative,
+    check_share,
+)
 from reflex.contract import TYPES
 from reflex.data.augment import AugmentConfig, adjacent, canonical_row, training_row
 from reflex.data.contamination import assert_clean
@@ -57,8 +63,7 @@ class MixtureConfig:
         for name, weight in self.sources.items():
             check_above_zero(f"mixture.sources.{name}", weight)
         for kind, share in self.type_shares.items():
-            if kind not in TYPES:
-                raise ConfigError(f"mixture.type_shares.{kind}: use {', '.join(TYPES)}")
+            check_choice("mixture.type_shares", kind, TYPES)
             check_not_negative(f"mixture.type_shares.{kind}", share)
         assert_clean(mixture_names(self.sources), self.allow)
 

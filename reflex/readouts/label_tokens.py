@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from reflex.checks import check_choice
 from reflex.contract import Question, option_keys
-from reflex.errors import ConfigError, ReadoutError
+from reflex.errors import ReadoutError
 from reflex.prompts.labels import LETTERS, code_candidates
 from reflex.prompts.prompt import Branch
 from reflex.readouts import base
@@ -36,12 +37,8 @@ class Config:
     overflow: str = "pages"
 
     def __post_init__(self) -> None:
-        if self.labels not in ("letters", "codes"):
-            raise ConfigError(f"readout.label_tokens.labels={self.labels}: use letters or codes")
-        if self.overflow not in ("pages", "codes", "refuse"):
-            raise ConfigError(
-                f"readout.label_tokens.overflow={self.overflow}: use pages, codes or refuse"
-            )
+        check_choice("readout.label_tokens.labels", self.labels, ("letters", "codes"))
+        check_choice("readout.label_tokens.overflow", self.overflow, ("pages", "codes", "refuse"))
 
 
 class Readout(base.Readout):

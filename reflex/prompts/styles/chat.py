@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+from reflex.checks import check_choice
 from reflex.contract import Choice, Noul, Question, Score, Text, option_keys
 from reflex.errors import ConfigError
 from reflex.prompts.pieces import Piece, Template, as_line, as_text, join
@@ -73,8 +74,7 @@ class ChatStyle:
             raise ConfigError(
                 f"prompt.texts.{unknown[0]}: no such component; use one of {', '.join(sorted(TEXTS))}"
             )
-        if self.layout not in LAYOUTS:
-            raise ConfigError(f"prompt.layout={self.layout}: use {' or '.join(LAYOUTS)}")
+        check_choice("prompt.layout", self.layout, LAYOUTS)
         self.words: dict[str, str] = {**self.DEFAULTS, **self.texts}
 
     # -- identity ------------------------------------------------------------------------------
