@@ -26,7 +26,9 @@ from typesafe_sdk import (
 
 from reflex.contract import choice_confidence, score_confidence
 from reflex.decider import Decider
-from reflex.errors import RequestError
+from reflex.errors import AuthenticationError, ConfigError, RequestError
+from reflex.serving.auth import ENV, Keys
+from reflex.serving.logs import JsonFormatter
 from tests.serving import (
     CHOICE,
     NOUL,
@@ -458,3 +460,38 @@ def test_cors_only_where_asked_for(url: str, decider: Decider) -> None:
         assert (
             "access-control-allow-origin" not in get(base, "/health", origin="http://b.example")[2]
         )
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_bodies_are_logged_as_json_where_they_are_to_be(
+    decider: Decider, caplog: pytest.LogCaptureFixture, told: bool
+) -> None:
+    caplog.set_level("INFO", logger="reflex.serving.access")
+    with serving(decider, log_content=told) as base:
+        status, reply, _ = post(base, REQUEST)
+    assert status == 200
+    (record,) = [each for each in caplog.records if getattr(each, "path", "") == "/v1/systemone"]
+    line = json.loads(JsonFormatter().format(record))
+    assert line["questions"] == 3
+    if told:
+        assert line["request"]["state"] == TICKET
+        assert line["reply"] == reply
+    else:
+        assert {"request", "reply"}.isdisjoint(line)
+        assert TICKET not in JsonFormatter().format(record)
+
+
+def test_a_key_file_holds_keys_and_comments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(ENV, raising=False)
+    file = tmp_path / "keys"
+    file.write_text("# ours\n  # theirs\n\t#none\n\n key-1 \n")
+    keys = Keys.load(str(file))
+    assert keys.check("Bearer key-1")
+    for comment in ("# theirs", "#none", "# ours"):
+        with pytest.raises(AuthenticationError, match="not known"):
+            keys.check(f"Bearer {comment}")
+    file.write_text("  # only this\n")
+    with pytest.raises(ConfigError, match="holds no key"):
+        Keys.load(str(file))

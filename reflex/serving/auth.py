@@ -29,7 +29,7 @@ class Keys:
                 lines = path.read_text().splitlines()
             except (OSError, UnicodeDecodeError) as error:
                 raise ConfigError(f"serve.api_keys_file={file}: cannot be read ({error})") from None
-            found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+            found = [key for line in lines if (key := line.strip()) and not key.startswith("#")]
             if not found:
                 raise ConfigError(f"serve.api_keys_file={file}: holds no key")
             keys += found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import time
@@ -135,7 +136,10 @@ class Exchange:
         told.phases |= {"queue": begun - ticket.accepted, "forward": now - begun}
         told.fields |= {"batch": ticket.largest_batch, "slices": len(prepared.slices)}
         if self.config.log_content:
-            told.fields |= {"request": prepared.request.model_dump(), "reply": reply.body}
+            told.fields |= {
+                "request": prepared.request.model_dump(),
+                "reply": json.loads(bytes(reply.body)),
+            }
         return reply
 
     async def _on(self, inline: bool, work: Callable[[], T]) -> T:

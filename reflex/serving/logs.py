@@ -1,4 +1,5 @@
-"""One JSON object a line on stderr. Sizes, timings and outcomes; never what was asked or answered."""
+"""One JSON object a line on stderr. Sizes, timings and outcomes; with `serve.log_content` also what was asked
+and answered."""
 
 from __future__ import annotations
 
