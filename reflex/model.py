@@ -64,12 +64,13 @@ class DecisionModel(torch.nn.Module):
         readouts = settled(readouts)
         names = {kind: getattr(readouts, kind) for kind in TYPES}
         built = {
-            name: _readout(readouts, name, backbone, style) for name in sorted({*names.values()})
+            name: _readout(readouts, name, backbone, style, forward)
+            for name in sorted({*names.values()})
         }
         for readout in list(built.values()):
             for name in getattr(readout, "parts", ()):  # what a router chooses from
                 if name not in built:
-                    built[name] = _readout(readouts, name, backbone, style)
+                    built[name] = _readout(readouts, name, backbone, style, forward)
         self.built = built
         self.readouts = {kind: built[name] for kind, name in names.items()}
         styles = variants(style, backbone.tokens.template)
@@ -208,11 +209,14 @@ def _common(a: Sequence[int], b: Sequence[int]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
 
 
-def _readout(config: Any, name: str, backbone: Backbone, style: Any) -> Readout:
+def _readout(
+    config: Any, name: str, backbone: Backbone, style: Any, forward: ForwardConfig
+) -> Readout:
     own = getattr(config, name, None)
     if own is None:
         raise ConfigError(f"readout={name}: no such readout in reflex/readouts/")
-    readout: Readout = import_module(f"reflex.readouts.{name}").Readout(own, backbone, style)
+    module = import_module(f"reflex.readouts.{name}")
+    readout: Readout = module.Readout(own, backbone, style, forward)
     return readout
 
 

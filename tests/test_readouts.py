@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -143,6 +144,32 @@ def test_continuation_does_not_move_when_options_are_reordered() -> None:
     first, other = (dict(zip(d.order_keys[0], d.scores[0], strict=True)) for d in (here, there))
     assert first == other  # to the last bit: the model saw the very same tokens
     assert here.order_keys[0] != there.order_keys[0]
+
+
+def test_what_a_readout_asks_besides_keeps_the_limits_of_the_forward() -> None:
+    limits = ForwardConfig(
+        strategy="batched", max_tokens=96, max_mask=4096, reuse_tokens=9, state_cache_mb=128
+    )
+    readouts = {
+        "choice": "continuation",
+        "noul": "candidates",
+        "continuation": {"score": "prior"},
+        "candidates": {"width": 16, "heads": 2},
+    }
+    for config, strategies in ((limits, {"batched", "flat"}), (ForwardConfig(), None)):
+        chosen = OmegaConf.merge(OmegaConf.structured(readout_config()), readouts)
+        model = DecisionModel(
+            backbone("llama"), ChatStyle(), OrdersConfig(), OmegaConf.to_object(chosen), config
+        )
+        with torch.inference_mode():
+            found = model([ask("x", q=CITY, n=IS_IT)])
+        assert strategies is None or set(found.strategies) <= strategies
+        built: Any = model.built
+        own = replace(config, strategy="flat", state_cache_mb=0)
+        assert built["candidates"].engine.config == own
+        own = replace(config, strategy="auto", reuse_tokens=0, state_cache_mb=64)
+        assert built["continuation"]._engine.config == own
+    assert own == ForwardConfig(state_cache_mb=64)  # as every recorded run was asked
 
 
 def test_continuation_lists_options_when_asked_to() -> None:

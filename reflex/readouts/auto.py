@@ -15,6 +15,7 @@ from reflex.readouts import base
 
 if TYPE_CHECKING:
     from reflex.backbones.backbone import Backbone
+    from reflex.forward.config import ForwardConfig
 
 NAME = "auto"
 
@@ -44,8 +45,10 @@ class Readout(base.Readout):
 
     name = NAME
 
-    def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
-        super().__init__(config, backbone, style)
+    def __init__(
+        self, config: Config, backbone: Backbone, style: Any, forward: ForwardConfig
+    ) -> None:
+        super().__init__(config, backbone, style, forward)
         self.parts = (config.labels, config.head)
 
     def route(self, question: Question, built: Mapping[str, base.Readout]) -> tuple[str, str]:

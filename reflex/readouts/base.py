@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from reflex.backbones.backbone import Backbone
+    from reflex.forward.config import ForwardConfig
     from reflex.forward.tree import Segment
 
 
@@ -49,10 +50,12 @@ class Readout:
     labels_at_once = 0
     """Options that one list can hold with a single-token label each; 0 for a readout without labels."""
 
-    def __init__(self, config: Any, backbone: Backbone, style: Any) -> None:
+    def __init__(self, config: Any, backbone: Backbone, style: Any, forward: ForwardConfig) -> None:
         self.config = config
         self.backbone = backbone
         self.style = style
+        self.forward = forward
+        """How the model runs its trees: the limits of whatever else a readout asks the backbone."""
         self.template = backbone.tokens.template
         self.prefix = style.label_prefix(self.template)
         """What stands between the prompt and a label: nothing after a chat turn, a space after `Answer:`."""

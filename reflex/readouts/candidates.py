@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reflex.errors import ConfigError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from reflex.backbones.backbone import Backbone
+    from reflex.forward.config import ForwardConfig
 
 NAME = "candidates"
 
@@ -46,17 +47,19 @@ class Readout(base.CanonicalReadout):
 
     name = NAME
 
-    def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
-        from reflex.forward.config import ForwardConfig
+    def __init__(
+        self, config: Config, backbone: Backbone, style: Any, forward: ForwardConfig
+    ) -> None:
         from reflex.forward.engine import Forward
         from reflex.readouts.candidates_head import make_head
         from reflex.readouts.pointer_head import load_head
 
-        super().__init__(config, backbone, style)
+        super().__init__(config, backbone, style, forward)
         self.head = make_head(config, backbone.hidden_size).to(backbone.device)
         if config.weights is not None:
             load_head(self.head, config.weights, NAME)
-        self.engine = Forward(backbone, ForwardConfig(strategy="flat", state_cache_mb=0))
+        # Options are short and apart: nothing of them is shared.
+        self.engine = Forward(backbone, replace(forward, strategy="flat", state_cache_mb=0))
         self.known: OrderedDict[tuple[int, ...], torch.Tensor] = OrderedDict()
 
     def scores(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reflex.checks import check_choice
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from reflex.backbones.backbone import Backbone
+    from reflex.forward.config import ForwardConfig
     from reflex.forward.tree import Segment
 
 NAME = "continuation"
@@ -53,8 +54,10 @@ class Readout(base.Readout):
 
     name = NAME
 
-    def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
-        super().__init__(config, backbone, style)
+    def __init__(
+        self, config: Config, backbone: Backbone, style: Any, forward: ForwardConfig
+    ) -> None:
+        super().__init__(config, backbone, style, forward)
         self._priors: OrderedDict[Any, torch.Tensor] = OrderedDict()
         self._engine: Any = None
 
@@ -154,12 +157,18 @@ class Readout(base.Readout):
 
         key = (branch.text, branch.options)
         if key not in self._priors:
-            from reflex.forward.config import ForwardConfig
             from reflex.forward.engine import Forward
             from reflex.forward.tree import Tree
 
             if self._engine is None:
-                self._engine = Forward(self.backbone, ForwardConfig(state_cache_mb=64))
+                # A state of its own, asked once per question: whatever the model's strategy, and a small cache.
+                own = replace(
+                    self.forward,
+                    strategy="auto",
+                    reuse_tokens=0,
+                    state_cache_mb=min(64, self.forward.state_cache_mb),
+                )
+                self._engine = Forward(self.backbone, own)
             pieces = self.style.prefix(self.template, self.config.prior_state)
             prefix = self.backbone.tokens.encode(pieces, start=True)
             with torch.no_grad():

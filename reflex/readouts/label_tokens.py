@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
     from reflex.backbones.backbone import Backbone
+    from reflex.forward.config import ForwardConfig
 
 NAME = "label_tokens"
 
@@ -46,8 +47,10 @@ class Readout(base.Readout):
 
     name = NAME
 
-    def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
-        super().__init__(config, backbone, style)
+    def __init__(
+        self, config: Config, backbone: Backbone, style: Any, forward: ForwardConfig
+    ) -> None:
+        super().__init__(config, backbone, style, forward)
         self.ids = {
             label: backbone.tokens.label_id(self.prefix + label) for label in LETTERS
         }  # every letter is checked here, before the first request

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from reflex.backbones.backbone import Backbone
+    from reflex.forward.config import ForwardConfig
     from reflex.forward.tree import Segment
 
 NAME = "pointer"
@@ -46,10 +47,12 @@ class Readout(base.CanonicalReadout):
 
     name = NAME
 
-    def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
+    def __init__(
+        self, config: Config, backbone: Backbone, style: Any, forward: ForwardConfig
+    ) -> None:
         from reflex.readouts.pointer_head import load_head, make_head
 
-        super().__init__(config, backbone, style)
+        super().__init__(config, backbone, style, forward)
         self.end = config.end
         self.head = make_head(config, backbone.hidden_size).to(backbone.device)
         if config.weights is not None:

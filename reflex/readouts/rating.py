@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import torch
 
     from reflex.backbones.backbone import Backbone
+    from reflex.forward.config import ForwardConfig
 
 NAME = "rating"
 TOP = len(RATING_DIGITS) - 1
@@ -41,8 +42,10 @@ class Readout(base.Readout):
 
     name = NAME
 
-    def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
-        super().__init__(config, backbone, style)
+    def __init__(
+        self, config: Config, backbone: Backbone, style: Any, forward: ForwardConfig
+    ) -> None:
+        super().__init__(config, backbone, style, forward)
         self.ids = {digit: backbone.tokens.label_id(self.prefix + digit) for digit in RATING_DIGITS}
 
     def branches(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from reflex.backbones.backbone import Backbone
+    from reflex.forward.config import ForwardConfig
 
 NAME = "yesno"
 
@@ -42,8 +43,10 @@ class Readout(base.Readout):
 
     name = NAME
 
-    def __init__(self, config: Config, backbone: Backbone, style: Any) -> None:
-        super().__init__(config, backbone, style)
+    def __init__(
+        self, config: Config, backbone: Backbone, style: Any, forward: ForwardConfig
+    ) -> None:
+        super().__init__(config, backbone, style, forward)
         single = {*backbone.tokens.single_tokens([*config.yes, *config.no], self.prefix)}
         pairs = zip(config.yes, config.no, strict=True)
         self.words = [pair for pair in pairs if single.issuperset(pair)]
