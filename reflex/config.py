@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
@@ -21,10 +19,11 @@ from reflex.backbones.config import BackboneConfig, DeviceConfig
 from reflex.contract import TYPES
 from reflex.discover import modules, targets
 from reflex.forward.config import ForwardConfig
+from reflex.places import runs_folder
 from reflex.prompts.orders import OrdersConfig
 from reflex.serving.config import ServeConfig
 from reflex.tasks.gate import GateConfig
-from reflex.tracking.wandb_run import WandbTracker
+from reflex.tracking.wandb import WandbTracker
 from reflex.training.trainer_config import TrainerConfig
 
 ROOMS = {
@@ -37,11 +36,6 @@ ROOMS = {
     "train": "reflex.training",
 }
 """Config group → room whose modules provide its schemas."""
-
-
-def runs_folder() -> Path:
-    """The folder of recorded runs: REFLEX_RUNS, else `runs`. An empty variable is one that is not set."""
-    return Path(os.environ.get("REFLEX_RUNS") or "runs")
 
 
 @dataclass
@@ -128,9 +122,3 @@ def register() -> None:
     for group, room in ROOMS.items():
         for name, schema in targets(room):
             store.store(group=group, name=f"{name}_schema", node=schema)
-
-
-def conf_dir() -> Path:
-    """The folder of configurations: beside the package in a checkout, inside it in a wheel."""
-    inside = Path(__file__).parent / "conf"
-    return inside if inside.is_dir() else Path(__file__).parents[1] / "conf"

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from reflex.config import RootConfig, conf_dir, register, runs_folder
+from reflex.config import RootConfig, register
 from reflex.errors import BackboneError, ConfigError, RecordError
 from reflex.messages import one_line
 from reflex.overrides import as_typed, composing_error
+from reflex.places import conf_dir, runs_folder
 from reflex.release import released
 from reflex.remote.remote import remote_model
+from reflex.tracking.record import RECORD, read_record
 
 if TYPE_CHECKING:
     from reflex.decider import Decider
@@ -63,13 +65,13 @@ def run_folder(run: str | Path, root: Path | None = None) -> Path:
     the folder's name.
     """
     path = Path(run)
-    if (path / "record.json").is_file():
+    if (path / RECORD).is_file():
         return path
     root = root or runs_folder()
     # Folders are named by the first 16 digits of the hash.
     name = str(run)[:16]
     places = [] if "/" in name else sorted(root.glob(f"{name}*"))
-    found = [each for each in places if (each / "record.json").is_file()]
+    found = [each for each in places if (each / RECORD).is_file()]
     if len(found) == 1:
         return found[0]
     if found:
@@ -99,11 +101,11 @@ def recorded_values(folder: Path) -> dict[str, Any]:
     A run that fitted its own calibration is served with exactly that one. Raises RecordError, also for a
     release whose files are not the ones that were released.
     """
-    from reflex.tracking.record import read_record
+    from reflex.calibration.fitted import FILE as CALIBRATION
 
     values = dict(released(folder, read_record(folder).config))
     calibration = values.get("calibration") or {}
-    fitted = (folder / "calibration.json").is_file()
+    fitted = (folder / CALIBRATION).is_file()
     if fitted and "path" in calibration and not calibration["path"]:
         values["calibration"] = {**calibration, "path": str(folder)}
     return values

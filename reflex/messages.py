@@ -13,8 +13,8 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError
 
-from reflex.config import conf_dir
 from reflex.errors import ReflexError
+from reflex.places import conf_dir
 
 log = logging.getLogger(__name__)
 

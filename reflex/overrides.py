@@ -12,8 +12,9 @@ from hydra.core.override_parser.types import Override, QuotedString
 from hydra.errors import HydraException
 from omegaconf import MISSING
 
-from reflex.config import RootConfig, conf_dir
+from reflex.config import RootConfig
 from reflex.messages import USER_ERRORS, one_line
+from reflex.places import conf_dir
 
 RUNS = re.compile(r"\+{0,2}(a|b|run|task\.run_id|task\.from_run)=")
 """Keys that name recorded runs."""

@@ -9,8 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflex.errors import ConfigError, RecordError, ReflexError
+
+if TYPE_CHECKING:
+    from reflex.reporting import Places
 
 USAGE = """\
 python -m reflex.report [experiment=NAME] [target=TARGET] [runs_dir=DIR] [results_dir=DIR]
@@ -109,12 +113,10 @@ def _report(given: dict[str, str]) -> int:
     return 0
 
 
-def known_experiments(places: object) -> list[str]:
+def known_experiments(places: Places) -> list[str]:
     """Names of all experiments that have a readable record, sorted."""
-    from reflex.reporting import Places
     from reflex.tracking.record import find_records
 
-    assert isinstance(places, Places)
     names = {found.record.experiment for found in find_records(places.runs).found}
     root = places.results / "records"
     if root.is_dir():

@@ -17,11 +17,12 @@ from hydra.types import RunMode
 from hydra.utils import get_class, instantiate
 from omegaconf import DictConfig
 
-from reflex.build import check_config
-from reflex.config import conf_dir, register
+from reflex.config import register
 from reflex.messages import one_line, say
 from reflex.overrides import as_typed, composing_error, raised_by_composing
+from reflex.places import conf_dir
 from reflex.tasks import outcome
+from reflex.tasks.check_config import check_config
 from reflex.tasks.identity import Sweep, swept_overrides
 from reflex.tasks.pages import close_sweep
 from reflex.tasks.smoke import shrink

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reflex.config import conf_dir
+from reflex.places import conf_dir
 
 HIDDEN = ("hydra", "local")
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from reflex.benchmarks.base import Suite
-from reflex.build import check_config
 from reflex.calibration.temperature import Temperature
 from reflex.contract import parse_question
 from reflex.data.guard import benchmark_index
 from reflex.data.rows import Row
 from reflex.errors import CalibrationError, ConfigError, ContaminationError, DataError
 from reflex.loading import compose
+from reflex.tasks.check_config import check_config
 from reflex.tasks.clean import check_fit, clean_suite
 from reflex.tracking.record import find_records
 from tests import cli

@@ -16,11 +16,12 @@ from hydra import initialize_config_dir
 from omegaconf import OmegaConf
 
 import reflex
-from reflex.build import check_config
-from reflex.config import RootConfig, register, runs_folder
+from reflex.config import RootConfig, register
 from reflex.errors import ConfigError, RecordError
 from reflex.loading import compose, run_folder
 from reflex.overrides import as_typed
+from reflex.places import runs_folder
+from reflex.tasks.check_config import check_config
 from tests import cli
 
 CONF = cli.REPO / "conf"

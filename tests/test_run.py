@@ -125,7 +125,8 @@ def identity(tasks: Path) -> Iterator[Any]:
     from hydra import compose, initialize_config_dir
     from hydra.core.hydra_config import HydraConfig
 
-    from reflex.config import conf_dir, register
+    from reflex.config import register
+    from reflex.places import conf_dir
     from reflex.tasks.evaluate import Evaluate
     from reflex.tasks.smoke import shrink
 

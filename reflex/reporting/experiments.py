@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from reflex.config import conf_dir
+from reflex.places import conf_dir
 
 
 @dataclass(frozen=True)

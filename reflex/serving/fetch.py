@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reflex.config import runs_folder
 from reflex.errors import RecordError, first_line
+from reflex.places import runs_folder
+from reflex.tracking.record import RECORD
 
 FETCHED = ".fetched"
 """Below the runs folder: what came from W&B. (The hub has a cache of its own.)"""
@@ -27,9 +28,9 @@ def from_hub(run: str) -> Path:
     except Exception as error:  # hub, http and file errors share no base class
         why = first_line(error)
     else:
-        if not (folder / "record.json").is_file():
+        if not (folder / RECORD).is_file():
             raise RecordError(
-                f"run={run}: that repository holds no record.json; push a release folder (task=release)"
+                f"run={run}: that repository holds no {RECORD}; push a release folder (task=release)"
             )
         return folder
     raise RecordError(
@@ -61,7 +62,7 @@ def from_wandb(path: str) -> Path:
         folder = Path(str(kept[-1].download(root=str(root / _name(kept[-1]))))) if kept else None
     except Exception as error:  # W&B errors come in many classes; all mean the same to a user
         raise RecordError(f"{run}: cannot be read ({first_line(error)})") from None
-    if folder is None or not (folder / "record.json").is_file():
+    if folder is None or not (folder / RECORD).is_file():
         raise RecordError(
             f"{run}: that run logged no run-record artifact; serve one that reflex.run finished"
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 from omegaconf import DictConfig
 
-from reflex.build import build_decider, check_complete, to_object
+from reflex.build import build_decider, to_object
 from reflex.errors import ConfigError
 from reflex.serving.app import create_app
 from reflex.serving.auth import Keys
@@ -18,6 +18,7 @@ from reflex.serving.config import ServeConfig
 from reflex.serving.engine import Engine
 from reflex.serving.logs import configure
 from reflex.serving.source import ServedRun, checked
+from reflex.tasks.check_config import check_complete
 
 if TYPE_CHECKING:
     from reflex.decider import Decider

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from reflex.config import conf_dir
 from reflex.errors import ConfigError, RecordError
 from reflex.loading import check_loaded, compose, leaves, recorded_values, run_folder, typed
+from reflex.places import conf_dir
 from reflex.serving.engine import Source
 from reflex.serving.fetch import from_hub, from_wandb
 from reflex.stable import stable_folder
-from reflex.tracking.record import RunRecord, finished_local
+from reflex.tracking.record import RECORD, RunRecord, finished_local
 
 if TYPE_CHECKING:
     from reflex.decider import Decider
@@ -75,7 +75,7 @@ def locate(run: str, overrides: Sequence[str] = ()) -> tuple[RunRecord, Path, di
         folder, hashes = _stable(overrides)
     elif run.startswith("wandb:"):
         folder = from_wandb(run.removeprefix("wandb:"))
-    elif (Path("releases") / run / "record.json").is_file():
+    elif (Path("releases") / run / RECORD).is_file():
         folder = Path("releases") / run
     else:
         try:

@@ -115,7 +115,7 @@ class Calibrate:
 def _rules() -> list[str]:
     """The calibrations of conf/ that fit something."""
     from reflex.calibration.none import NoCalibration
-    from reflex.config import conf_dir
+    from reflex.places import conf_dir
 
     names = {path.stem for path in (conf_dir() / "calibration").glob("*.yaml")}
     return sorted(names - {NoCalibration().name})
