@@ -17,13 +17,14 @@ from typing import Any
 import filelock
 
 from reflex.assets import sha256_of
+from reflex.calibration.fitted import FILE as CALIBRATION
 from reflex.errors import ConfigError, RecordError
 from reflex.files import write_atomic, write_folder
-from reflex.tracking.record import RunRecord, json_text, read_record
+from reflex.tracking.record import RECORD, RunRecord, json_text, read_record
 
 STABLE = Path("releases") / "stable.json"
 
-KEPT = ("record.json", "calibration.json")
+KEPT = (RECORD, CALIBRATION)
 """What a recorded run without weights of its own needs to be served."""
 
 
@@ -57,8 +58,8 @@ def stable_folder(profile: str) -> tuple[Path, dict[str, Any]]:
         folder = STABLE.parent.parent / folder
     wanted = dict(entry.get("files") or {})
     if record_sha256 := dict(entry.get("hashes") or {}).get("record_sha256"):
-        wanted["record.json"] = record_sha256
-    for name, sha256 in sorted({"record.json": None, **wanted}.items()):
+        wanted[RECORD] = record_sha256
+    for name, sha256 in sorted({RECORD: None, **wanted}.items()):
         if not (folder / name).is_file():
             raise RecordError(f"{STABLE}: {entry['path']} holds no {name}")
         if sha256 is not None and sha256_of(folder / name) != sha256:
@@ -76,7 +77,7 @@ def release_folder(folder: Path, record: RunRecord, name: str | None) -> Path:
         return root / folder.resolve().relative_to(root.resolve())
     target = root / (name or f"{record.backbone.get('name', 'run')}-{record.hash[:8]}")
     if target.exists():
-        if (target / "record.json").is_file() and read_record(target).hash == record.hash:
+        if (target / RECORD).is_file() and read_record(target).hash == record.hash:
             return target
         raise ConfigError(
             f"gate.name={target.name}: {target} holds another run; choose another name"
@@ -100,7 +101,7 @@ def entry_for(folder: Path, record: RunRecord, gate: dict[str, Any]) -> dict[str
         "run": record.hash,
         "released": record.finished[:10],
         "hashes": {
-            "record_sha256": files["record.json"],
+            "record_sha256": files[RECORD],
             "weights_sha256": record.backbone.get("weights_sha256"),
             "adapter_sha256": record.backbone.get("adapter_sha256"),
             "prompt_hash": record.prompt_hash,

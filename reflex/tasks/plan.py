@@ -39,13 +39,14 @@ class PlanTask:
 
     def run(self, cfg: DictConfig) -> int:
         """Prints the plan; nothing of it is kept."""
+        from reflex.tasks.lineage import ROWS
         from reflex.tasks.train import build_training, train_config
 
         train_config(cfg)
         work = Path(tempfile.mkdtemp(prefix="reflex-plan-"))
         try:
             module = build_training(cfg, work)
-            rows_bytes = (work / "rows.jsonl").stat().st_size
+            rows_bytes = (work / ROWS).stat().st_size
         finally:
             shutil.rmtree(work, ignore_errors=True)
         measured = measure(module, self.steps)

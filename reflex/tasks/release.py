@@ -72,6 +72,7 @@ class Release:
 def fill(work: Path, source: Path, record: RunRecord, title: str, out: Path) -> dict[str, Any]:
     """Put every file of the release that will lie in `out` into `work`; returns its manifest."""
     from reflex.assets import sha256_of
+    from reflex.calibration.fitted import FILE as CALIBRATION
     from reflex.release import MANIFEST, SCHEMA
     from reflex.tasks.release_card import card
     from reflex.tracking.record import RECORD
@@ -89,14 +90,14 @@ def fill(work: Path, source: Path, record: RunRecord, title: str, out: Path) -> 
         "readout": {kind: record.config["readout"][kind] for kind in TYPES},
         "orders": record.config["orders"],
         "training": training,
-        "contamination": contamination(training, work / "calibration.json"),
+        "contamination": contamination(training, work / CALIBRATION),
         "guard": guard_report(record),
         "suite": {key: record.data.get(key) for key in ("suite", "sha256", "n_rows")},
         "metrics": record.metrics,
         "by": record.by,
         "parts": parts,
     }
-    fitted = work / "calibration.json"
+    fitted = work / CALIBRATION
     calibration = json.loads(fitted.read_text(encoding="utf-8")) if fitted.is_file() else None
     (work / "README.md").write_text(card(manifest, calibration, out), encoding="utf-8")
     manifest["files"] = {
@@ -175,6 +176,7 @@ def copy_parts(
     work: Path, source: Path, record: RunRecord
 ) -> tuple[dict[str, str], dict[str, Any] | None]:
     """Adapter, heads, calibration, tokenizer: (config key → path in the release, facts of the training)."""
+    from reflex.calibration.fitted import FILE as CALIBRATION
     from reflex.tasks.lineage import all_trained_on, part_folders
 
     config = record.config
@@ -199,14 +201,14 @@ def copy_parts(
             f"run {record.hash[:16]}: neither an adapter nor a head; there is nothing to release "
             "(serve it with run=<hash>)"
         )
-    calibration = source / "calibration.json"
+    calibration = source / CALIBRATION
     configured = config["calibration"].get("path")
     if not calibration.is_file() and configured:
         calibration = _existing(configured, "calibration.path")
-        calibration = calibration / "calibration.json" if calibration.is_dir() else calibration
+        calibration = calibration / CALIBRATION if calibration.is_dir() else calibration
     if calibration.is_file():
-        shutil.copyfile(calibration, work / "calibration.json")
-        parts["calibration.path"] = "calibration.json"
+        shutil.copyfile(calibration, work / CALIBRATION)
+        parts["calibration.path"] = CALIBRATION
     _copy_tokenizer(work / "tokenizer", config)
     return parts, all_trained_on(part_folders(config))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflex.errors import RecordError, first_line
+from reflex.tracking.record import PREDICTIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +104,7 @@ def read_predictions(path: Path) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = path / "predictions.parquet" if path.is_dir() else path
+    file = path / PREDICTIONS if path.is_dir() else path
     try:
         # pandas first turns nested lists into object arrays; plain lists are what the metrics take.
         table = pq.read_table(file)
