@@ -34,19 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if show:
             print(OmegaConf.to_yaml(cfg))
             return
-        _serve(cfg, source)
+        from reflex.serving.server import serve
+
+        serve(cfg, source)
     except USER_ERRORS as error:
         sys.exit(f"error: {one_line(error)}")
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "zstandard", "prometheus_client", "starlette"):
             raise
         sys.exit(f"error: {error.name} is not installed: pip install 'reflex-systemone[serve]'")
-
-
-def _serve(cfg: object, source: object) -> None:
-    from reflex.serving.server import serve
-
-    serve(cfg, source)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":
