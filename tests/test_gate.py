@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from reflex.benchmarks.base import Suite
 from reflex.errors import (
     AssetError,
     BackboneError,
@@ -28,7 +29,15 @@ from reflex.loading import check_loaded
 from reflex.metrics.gate import judge, non_inferior
 from reflex.metrics.resampling import Difference
 from reflex.stable import STABLE, entry_for, read_stable, stable_folder, write_stable
-from reflex.tasks.gate import GateConfig, check_servable, hashes_of, is_kept, load_suites
+from reflex.tasks.gate import (
+    GateConfig,
+    check_servable,
+    hashes_of,
+    is_kept,
+    judged,
+    load_suites,
+    tell,
+)
 from reflex.tracking.predictions import predictions_bytes
 from reflex.tracking.record import read_record
 from tests.fake_records import fake_predictions, fake_record
@@ -126,6 +135,24 @@ def test_answers_must_not_follow_the_question_less() -> None:
     worse = judge({**good, "pairs": (follows, ignores)}, pairs, 0.05)
     assert worse.reasons == ["pairs: ignores the question more often than stable (+1.0000)"]
     assert judge({**good, "pairs": (ignores, ignores)}, pairs, 0.05).passed
+
+
+def test_pairs_come_from_the_suite_and_what_refuses_is_told_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pairs = {"question_pairs": [{"kind": "opposite", "a": "positive", "b": "negative"}]}
+    suites = {"s": Suite("s", [], {}), "pairs": Suite("pairs", [], pairs)}
+    follows = questions({"positive": 0.9, "negative": 0.1})
+    ignores = questions({"positive": 0.9, "negative": 0.8})
+    stable, candidate = {"s": BAD, "pairs": follows}, {"s": GOOD, "pairs": ignores}
+    judgement = judged(suites, stable, candidate, 0.05, 0)
+    assert judgement.reasons == ["pairs: ignores the question more often than stable (+1.0000)"]
+    tell(judgement)
+    *checks, refused = capsys.readouterr().out.splitlines()
+    assert refused == f"refused: {judgement.reasons[0]}"
+    assert len(checks) == len(judgement.checks)
+    assert checks[0].startswith("s ")
+    assert judged(suites, stable, {"s": GOOD, "pairs": follows}, 0.05, 0).passed
 
 
 # -- what may be stable ----------------------------------------------------------------------------

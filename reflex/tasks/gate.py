@@ -69,7 +69,6 @@ class Gate:
 
         from reflex.build import to_object
         from reflex.loading import run_folder
-        from reflex.metrics.gate import judge
         from reflex.stable import (
             entry_for,
             read_stable,
@@ -111,22 +110,14 @@ class Gate:
         else:
             before = finished_local(current[0])
             stable = self._answers(current[0], before, suites, kept)
-            pairs = {
-                name: suite.facts["question_pairs"]
-                for name, suite in suites.items()
-                if "question_pairs" in suite.facts
-            }
-            frames = {name: (stable[name], candidate[name]) for name in suites}
-            judgement = judge(frames, pairs, config.margin, cfg.seed)
+            judgement = judged(suites, stable, candidate, config.margin, cfg.seed)
             tell(judgement)
+            if not judgement.passed:
+                return 1
             evidence |= {
                 "against": before.hash,
                 "checks": [check.to_dict() for check in judgement.checks],
             }
-            if not judgement.passed:
-                for reason in judgement.reasons:
-                    print(f"refused: {reason}")
-                return 1
         write_stable(
             profile, entry_for(release_folder(folder, record, config.name), record, evidence)
         )
@@ -263,8 +254,27 @@ def _measured(frame: pd.DataFrame, seed: int) -> dict[str, Any]:
     }
 
 
+def judged(
+    suites: dict[str, Suite],
+    stable: dict[str, pd.DataFrame],
+    candidate: dict[str, pd.DataFrame],
+    margin: float,
+    seed: int,
+) -> Judgement:
+    """The rule of `reflex.metrics.gate` on the predictions of both, by suite."""
+    from reflex.metrics.gate import judge
+
+    pairs = {
+        name: suite.facts["question_pairs"]
+        for name, suite in suites.items()
+        if "question_pairs" in suite.facts
+    }
+    frames = {name: (stable[name], candidate[name]) for name in suites}
+    return judge(frames, pairs, margin, seed)
+
+
 def tell(judgement: Judgement) -> None:
-    """One line for each check: what it was, what it is, and whether that is allowed."""
+    """One line for each check: what it was, what it is, and whether that is allowed; then what refuses it."""
     width = max((len(check.set) for check in judgement.checks), default=0)
     for check in judgement.checks:
         d = check.difference
@@ -274,3 +284,5 @@ def tell(judgement: Judgement) -> None:
             f"{check.set:{width}}  {check.metric:16} {d.baseline:8.4f} → {d.candidate:8.4f}  "
             f"{d.value:+.4f} ({interval}), n {d.n}: {word}"
         )
+    for reason in judgement.reasons:
+        print(f"refused: {reason}")
