@@ -16,8 +16,8 @@ from reflex.benchmarks.held_out import HeldOut, questions_of
 from reflex.checks import check_limit
 from reflex.data.augment import adjacent, can_abstain
 from reflex.data.rows import Row, rows_sha256
-from reflex.data.splits import stable_hash
 from reflex.errors import DataError
+from reflex.hashing import stable_hash
 
 SALT = "foreign state"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reflex.assets import sha256_of
 from reflex.calibration import buckets
 from reflex.calibration.prior import PositionPrior
 from reflex.contract import TYPES
@@ -118,7 +118,7 @@ def file_sha256(path: str | Path) -> str:
     file = Path(path)
     file = file / FILE if file.is_dir() else file
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        return sha256_of(file)
     except OSError:
         read(path)  # raises the clear line
         raise
@@ -150,7 +150,7 @@ def _by_content(options: Any) -> Any:
     if not options or options.get("weights") is None:
         return options
     path = Path(options["weights"])
-    found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else str(path)
+    found = sha256_of(path) if path.is_file() else str(path)
     return {**options, "weights": found}
 
 

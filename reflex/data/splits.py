@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
 from reflex.errors import ConfigError
+from reflex.hashing import stable_hash
 
 T = TypeVar("T")
 
 HALVES: Mapping[str, float] = MappingProxyType({"fit": 0.5, "report": 0.5})
-
-
-def stable_hash(key: str, salt: str) -> int:
-    """64 bits of blake2b over salt and key; the same on every machine and Python."""
-    data = f"{salt}\x1f{key}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
 
 
 def stable_fraction(key: str, salt: str) -> float:

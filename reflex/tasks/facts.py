@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
+from reflex.assets import sha256_of
 from reflex.errors import DataError
 from reflex.readouts.base import used_readouts
 from reflex.tasks.clean import clean_suite
 from reflex.tasks.smoke import shrink_rows
 
 if TYPE_CHECKING:
-    from reflex.benchmarks.base import Suite
+    from reflex.benchmarks.base import Benchmark, Suite
 
 TEXT_SUFFIXES = (".json", ".jinja", ".txt", ".model")
 """Files of a backbone's folder that shape the prompt or the network: tokenizer, template, config."""
@@ -33,7 +34,8 @@ def load_suite(cfg: DictConfig) -> Suite:
         from reflex.backbones.dtype import torch_device
 
         torch_device(cfg.device.name)
-    suite: Suite = shrink_rows(cfg, instantiate(cfg.benchmark).load())
+    benchmark: Benchmark = instantiate(cfg.benchmark)
+    suite = shrink_rows(cfg, benchmark.load())
     if not suite.rows:
         raise DataError(f"benchmark={suite.name}: no rows are left to read")
     return clean_suite(cfg, suite) if local else suite
@@ -71,9 +73,7 @@ def text_sha256(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.suffix in TEXT_SUFFIXES and path.is_file():
-            digest.update(
-                f"{path.name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
-            )
+            digest.update(f"{path.name}\0{sha256_of(path)}\n".encode())
     return digest.hexdigest()
 
 
@@ -93,5 +93,5 @@ def _heads(cfg: DictConfig) -> dict[str, str]:
         path = cfg.readout[name].get("weights")
         # A path that is no file is refused where the head is loaded.
         if path is not None and Path(path).is_file():
-            found[name] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            found[name] = sha256_of(Path(path))
     return found

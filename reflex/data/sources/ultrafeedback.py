@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reflex.data.sources.base import Ask, HubSet, Item, Source
-from reflex.data.splits import stable_hash
+from reflex.hashing import stable_hash
 
 LEVELS = {
     "0": ("", "Bad: wrong, unhelpful or beside the instruction."),
