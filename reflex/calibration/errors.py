@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from reflex.calibration.fitted import Calibration
 from reflex.calibration.minimise import Bools, Bucket
 from reflex.calibration.prior import PositionPrior
 from reflex.calibration.scored import Floats, Scored, pack
+from reflex.hashing import stable_hash
 from reflex.metrics.ece import Binned
 from reflex.metrics.intervals import mean
 
@@ -31,75 +31,92 @@ def errors_of(
     rule: str,
     raw: Scored,
     scored: Scored,
-    found: list[Bucket],
-    chosen: Mapping[str, str],
     temperatures: Mapping[str, float],
-    min_rows: int,
-    held: bool = True,
+    refit: Callable[[Bools], Mapping[str, float]] | None,
 ) -> tuple[dict[str, Any], list[str]]:
     """NLL and ECE of the fit rows: raw, fitted on themselves, in-family (other groups of the same families,
     five folds) and left out (fitted on the other families); warnings where left-out families get worse.
 
-    raw, scored: the rows as they were read, and with the position prior taken out; without one the same. Where
-    nothing can be left out of the fit there is no held-out error: no temperature was fitted, or `held` is False
-    (a prior estimated on these very rows is in the scores of every fold).
+    raw, scored: the rows as they were read, and with the position prior taken out; without one the same.
+    refit: temperatures of a fit on the rows of a mask alone. None where nothing can be left out of the fit, and
+    there is no held-out error: no temperature was fitted, or a prior estimated on these very rows is in the
+    scores of every fold.
     """
     chains = chains_of(frame, rule)
-    family_n = frame["family"].to_numpy(dtype=object)
-    families = sorted(set(family_n.tolist()))
-
-    def per_row(table: Mapping[str, float], rows: NDArray[np.int64]) -> list[float]:
-        return [next((table[key] for key in chains[i] if key in table), 1.0) for i in rows]
-
-    def held_out(part_n: NDArray[Any]) -> Floats:
-        temperature_n = np.ones(len(frame))
-        for part in sorted(set(part_n.tolist())):
-            out_n = part_n == part
-            # A fit on part of the rows keeps the buckets of the whole: min_rows shrinks with it.
-            least = max(1, int(min_rows * (1 - out_n.mean())))
-            table = _table(found, chosen, ~out_n, least)
-            temperature_n[out_n] = per_row(table, np.flatnonzero(out_n))
-        return temperature_n
-
     ones_n = np.ones(len(frame))
-    fitted_n = np.array(per_row(temperatures, np.arange(len(frame))))
+    fitted_n = np.array([_temperature(temperatures, chain) for chain in chains])
     errors = {"raw": _error(raw, ones_n), "fitted": _error(scored, fitted_n)}
-    if not held or not temperatures:
+    if refit is None:
         return errors, []
-    fold_n = np.array([_fold(group) for group in frame["group"]])
+    fold_n = np.array([stable_hash(group, "calibration") % FOLDS for group in frame["group"]])
     if len(set(fold_n.tolist())) > 1:
-        errors["in_family"] = _error(scored, held_out(fold_n))
-    if len(families) < 2:
+        errors["in_family"] = _error(scored, _held_out(fold_n, chains, refit))
+    family_n = frame["family"].to_numpy(dtype=object)
+    if len(set(family_n.tolist())) < 2:
         return errors, []
-    left_n = held_out(family_n)
-    errors["left_out"] = _error(scored, left_n)
-    raw_nll_n, left_nll_n = raw.nll(ones_n), scored.nll(left_n)
-    by_family: dict[str, Any] = {}
-    warnings = []
+    left_n = _held_out(family_n, chains, refit)
+    families, warnings = _by_family(frame, raw.nll(ones_n), scored.nll(left_n))
+    errors["left_out"] = {**_error(scored, left_n), "families": families}
+    return errors, warnings
+
+
+def refitted(
+    found: list[Bucket], chosen: Mapping[str, str], min_rows: int, keep_n: Bools
+) -> dict[str, float]:
+    """Temperatures fitted on the rows in `keep_n` only, with the weighting chosen for each bucket."""
+    # A fit on part of the rows keeps the buckets of the whole: min_rows shrinks with it.
+    least = max(1, int(min_rows * (1 - (~keep_n).mean())))
+    table = {}
+    for bucket in found:
+        keep_b = keep_n[bucket.rows_b]
+        if keep_b.sum() >= least:
+            weight_b = bucket.weights(chosen[bucket.key], keep_b)
+            table[bucket.key] = bucket.landscape.best(weight_b).temperature
+    return table
+
+
+def _held_out(
+    part_n: NDArray[Any],
+    chains: Sequence[Sequence[str]],
+    refit: Callable[[Bools], Mapping[str, float]],
+) -> Floats:
+    """The temperature of every row from a fit without the rows of its part."""
+    temperature_n = np.ones(len(part_n))
+    for part in sorted(set(part_n.tolist())):
+        out_n = part_n == part
+        table = refit(~out_n)
+        temperature_n[out_n] = [_temperature(table, chains[i]) for i in np.flatnonzero(out_n)]
+    return temperature_n
+
+
+def _temperature(table: Mapping[str, float], chain: Sequence[str]) -> float:
+    return next((table[key] for key in chain if key in table), 1.0)
+
+
+def _by_family(
+    frame: pd.DataFrame, raw_nll_n: Floats, left_nll_n: Floats
+) -> tuple[dict[str, Any], list[str]]:
+    """Per family its NLL raw and left out with the interval of the change; a warning for each that got worse."""
+    family_n = frame["family"].to_numpy(dtype=object)
     group_n = np.unique(frame["group"].astype(str), return_inverse=True)[1]
-    for family in families:
+    found: dict[str, Any] = {}
+    warnings = []
+    for family in sorted(set(family_n.tolist())):
         own_n = family_n == family
+        n = int(own_n.sum())
         before, after = float(raw_nll_n[own_n].mean()), float(left_nll_n[own_n].mean())
         change = mean((left_nll_n - raw_nll_n)[own_n], group_n[own_n])
-        by_family[family] = {
-            "n": int(own_n.sum()),
-            "nll_raw": before,
-            "nll": after,
-            "low": change["low"],
-            "high": change["high"],
-        }
+        low, high = change["low"], change["high"]
+        found[family] = {"n": n, "nll_raw": before, "nll": after, "low": low, "high": high}
         if after > before:
             interval = "too few rows for an interval"
-            if change["low"] is not None:
-                interval = (
-                    f"95 % interval of the change {change['low']:+.4f} to {change['high']:+.4f}"
-                )
+            if low is not None:
+                interval = f"95 % interval of the change {low:+.4f} to {high:+.4f}"
             warnings.append(
                 f"{LEFT_OUT} {family}, it makes {family} worse: NLL {before:.4f} to {after:.4f} "
-                f"(n {int(own_n.sum())}, {interval})"
+                f"(n {n}, {interval})"
             )
-    errors["left_out"]["families"] = by_family
-    return errors, warnings
+    return found, warnings
 
 
 def report_error(frame: pd.DataFrame, found: Calibration) -> dict[str, Any]:
@@ -113,19 +130,6 @@ def report_error(frame: pd.DataFrame, found: Calibration) -> dict[str, Any]:
     }
 
 
-def _table(
-    found: list[Bucket], chosen: Mapping[str, str], keep_n: Bools, min_rows: int
-) -> dict[str, float]:
-    """Temperatures fitted on the rows in `keep_n` only."""
-    table = {}
-    for bucket in found:
-        keep_b = keep_n[bucket.rows_b]
-        if keep_b.sum() >= min_rows:
-            weight_b = bucket.weights(chosen[bucket.key], keep_b)
-            table[bucket.key] = bucket.landscape.best(weight_b).temperature
-    return table
-
-
 def _error(scored: Scored, temperature_n: Floats) -> dict[str, Any]:
     return {
         "n": len(scored),
@@ -137,11 +141,6 @@ def _error(scored: Scored, temperature_n: Floats) -> dict[str, Any]:
 def ece_of(scored: Scored, temperature_n: Floats) -> float | None:
     top, right = scored.top(temperature_n)
     return float(Binned(top, right, ECE_BINS).ece) if len(top) else None
-
-
-def _fold(group: str) -> int:
-    digest = hashlib.blake2b(f"calibration\x1f{group}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") % FOLDS
 
 
 def adjusted(frame: pd.DataFrame, prior: PositionPrior) -> list[Any]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reflex.calibration.errors import ECE_BINS, adjusted, chains_of, ece_of, errors_of
+from reflex.calibration.errors import ECE_BINS, adjusted, chains_of, ece_of, errors_of, refitted
 from reflex.calibration.fitted import Calibration
 from reflex.calibration.minimise import Bucket, Landscape
-from reflex.calibration.prior import CONTENT_FREE, PositionPrior
+from reflex.calibration.prior import PositionPrior
 from reflex.calibration.scored import pack
+from reflex.calibration.temperature import CONTENT_FREE
 from reflex.errors import CalibrationError
 
 if TYPE_CHECKING:
@@ -81,10 +83,9 @@ def fit(
             **detail,
         }
     temperatures = {key: detail["temperature"] for key, detail in details.items()}
-    held = prior is None or prior.estimator == CONTENT_FREE
-    errors, warnings = errors_of(
-        frame, rule, raw, scored, found, chosen, temperatures, min_rows, held
-    )
+    held_out = bool(temperatures) and (prior is None or prior.estimator == CONTENT_FREE)
+    refit = partial(refitted, found, chosen, min_rows) if held_out else None
+    errors, warnings = errors_of(frame, rule, raw, scored, temperatures, refit)
     warnings += [
         f"bucket {key}: the temperature ({detail['temperature']:.3g}) {AT_THE_LIMIT}"
         for key, detail in details.items()

@@ -6,7 +6,7 @@ effects cancel whichever orders were drawn. The estimate is kept under the *sort
 in which a caller declares options cannot reach the answer through it.
 
 `permuted`: estimated on predictions of `fit` rows. `content_free`: on the same questions over states that say
-nothing (`content_free_rows`).
+nothing (`content_free_questions`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reflex.calibration.scored import expansion
+from reflex.calibration.temperature import CONTENT_FREE
 from reflex.errors import CalibrationError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CONTENT_FREE = "content_free"
-"""The estimator that reads no row of split `fit`."""
 CONTENT_FREE_STATES = ("", "N/A", "(no text)")
 Floats = NDArray[np.float64]
 

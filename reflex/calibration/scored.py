@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-NLL_CLIP = 1e-15
-"""As in reflex.metrics.scores."""
-
 
 def expansion(readout: str) -> Mapping[str, Mapping[str, float]] | None:
     """label → option key → weight, for readouts whose labels are not the options (rating); else None."""
@@ -59,6 +56,9 @@ class Scored:
 
     def nll(self, temperature: float | Floats) -> Floats:
         """Cross-entropy of every row (n,) in nats."""
+        # A server with a calibration imports this file, and has no need of the metrics and their pandas.
+        from reflex.metrics.scores import NLL_CLIP
+
         logs_t = np.log(np.maximum(self.probabilities(temperature), NLL_CLIP))
         return np.asarray(-np.add.reduceat(self.target_t * logs_t, self.row_starts_n))
 

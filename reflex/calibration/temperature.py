@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from reflex.calibration.fitted import Calibration
 
+CONTENT_FREE = "content_free"
+"""The prior that is estimated on no row of split `fit`."""
+
 
 @dataclass
 class Temperature:
@@ -46,7 +49,7 @@ class Temperature:
         for key, value, known in (
             ("buckets", self.buckets, buckets.RULES),
             ("weighting", self.weighting, ("rows", "families", "transfer")),
-            ("prior", self.prior, ("none", "permuted", "content_free")),
+            ("prior", self.prior, ("none", "permuted", CONTENT_FREE)),
         ):
             check_choice(f"calibration.{key}", value, known)
         check_count("calibration.min_rows", self.min_rows)

@@ -7,7 +7,7 @@ from typing import Any
 
 from reflex.calibration.errors import LEFT_OUT
 from reflex.calibration.fit import AT_THE_LIMIT
-from reflex.calibration.prior import CONTENT_FREE
+from reflex.calibration.temperature import CONTENT_FREE
 from reflex.metrics import sensitivity
 from reflex.reporting.hand import harmless
 from reflex.reporting.tables import (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from reflex.calibration.temperature import CONTENT_FREE
 from reflex.tracking.record import FIT_PREDICTIONS
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def settle(
     check_parts(calibration.name, bool(len(fit_rows)), bool(len(measured)))
     let = check_fit(cfg.benchmark, calibration, fit_rows)
     probes = None
-    if calibration.prior == "content_free" and content_free is not None:
+    if calibration.prior == CONTENT_FREE and content_free is not None:
         probes = content_free()
     readout, orders = (OmegaConf.to_container(cfg[group]) for group in ("readout", "orders"))
     of = identity(raw.backbone, raw.prompt_hash, readout, orders)  # type: ignore[arg-type]
@@ -112,7 +113,7 @@ def recorded_scores(cfg: DictConfig, suite: Suite, calibration: Any) -> Raw | No
     from reflex.tasks.identity import run_identity
     from reflex.tracking.record import is_finished, read_record
 
-    if cfg.force or not calibration.fits or calibration.prior == "content_free":
+    if cfg.force or not calibration.fits or calibration.prior == CONTENT_FREE:
         return None
     import pandas as pd
 
