@@ -10,6 +10,9 @@ from tokenizers import Tokenizer
 
 from reflex.prompts.pieces import Piece
 
+CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>")
+"""The control tokens of `byte_tokenizer`."""
+
 
 def spelling(tokenizer: Any) -> Callable[[str], list[int]]:
     """How `tokenizer` would spell a text if it had no control or other added tokens to recognise in it."""

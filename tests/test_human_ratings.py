@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from reflex.assets import RegistryAsset
-from reflex.benchmarks import HumanRatings, Suite, limited
+from reflex.benchmarks.base import Suite, limited
+from reflex.benchmarks.human_ratings import HumanRatings
 from reflex.contract import Choice, Noul, Score, option_keys
-from reflex.data import Row, items_sha256, rows_sha256
 from reflex.data.augment import canonical_row
 from reflex.data.human_ratings import FILES, QUESTIONS, join, labels_of
+from reflex.data.rows import Row, items_sha256, rows_sha256
 from reflex.data.sources import source
 from reflex.errors import AssetError, ConfigError, DataError
 

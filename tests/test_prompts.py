@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflex.backbones.random_model import CONTROL, byte_tokenizer
+from reflex.backbones.random_model import byte_tokenizer
 from reflex.backbones.tokens import PromptTokenizer
 from reflex.contract import Choice, Noul, Score
 from reflex.errors import ConfigError, ReadoutError
 from reflex.prompts.orders import OrdersConfig, check_orders, option_orders
 from reflex.prompts.pieces import Piece, Template, join
 from reflex.prompts.styles.chat import ChatStyle
-from tests.harmless import spelling
+from tests.harmless import CONTROL, spelling
 
 TOKENS = PromptTokenizer(byte_tokenizer(thinks=True))
 SPELL = spelling(byte_tokenizer(thinks=True))

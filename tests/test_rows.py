@@ -14,20 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflex.contract import Choice, Noul, Question, Score, option_keys, parse_question
-from reflex.data import (
+from reflex.data.rows import (
     Row,
-    hash_order,
+    group_of,
     items_sha256,
     parse_label,
     read_jsonl,
     rows_sha256,
-    split_of,
-    stable_fraction,
-    stable_hash,
     write_jsonl,
 )
-from reflex.data.rows import group_of
+from reflex.data.splits import hash_order, split_of, stable_fraction
 from reflex.errors import ConfigError, DataError
+from reflex.hashing import stable_hash
 
 NOUL = Noul(instructions="Is it?")
 CHOICE = Choice(criteria={"b": None, "a": "first letter", "c": None})

@@ -10,7 +10,6 @@ import torch
 
 from reflex.backbones.backbone import load_backbone
 from reflex.backbones.config import BackboneConfig, DeviceConfig
-from reflex.backbones.random_model import CONTROL
 from reflex.calibration.none import NoCalibration
 from reflex.config import readout_config
 from reflex.contract import Choice, Noul, Question, Request, Score
@@ -28,6 +27,7 @@ from reflex.prompts.styles.plain import PlainStyle
 from reflex.tasks.identity import as_trained
 from reflex.training.batches import layout_of, prepare_rows
 from reflex.training.config import TrainConfig
+from tests.harmless import CONTROL
 from tests.test_training import rows
 
 QUESTIONS: dict[str, Question] = {

@@ -26,7 +26,7 @@ from reflex.benchmarks.task_file import TaskFile, read_tasks
 from reflex.benchmarks.tickets import Tickets, cannot_detect, half_width
 from reflex.benchmarks.words import combined, sources_of, word_of
 from reflex.config import register
-from reflex.data import items_sha256, rows_sha256
+from reflex.data.rows import items_sha256, rows_sha256
 from reflex.errors import ConfigError, DataError
 from reflex.tasks.export import Export
 from tests.test_human_ratings import asset  # noqa: F401  (a fixture)
