@@ -17,31 +17,42 @@ def canonical(value: Any) -> str:
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """Decoded lines with their numbers; blank lines are skipped, a byte order mark is allowed."""
+    """Decoded lines with their numbers; blank lines are skipped, a byte order mark is allowed.
+
+    Raises DataError: a file that cannot be read, or `file:line` of what is not one JSON value.
+    """
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                try:
-                    text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-                    if text:
-                        value, end = decoded(text)
-                        if end < len(text):
-                            raise json.JSONDecodeError("Extra data", text, end)
-                        yield number, value
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"{path}:{number}: not UTF-8 (byte {error.start} of the line); "
-                        "save the file as UTF-8"
-                    ) from None
-                except json.JSONDecodeError as error:
-                    raise DataError(
-                        f"{path}:{number}: not JSON ({error.msg}, column {error.colno}); "
-                        "write one whole JSON object a line"
-                    ) from None
-                except RefusedJson as error:
-                    raise DataError(f"{path}:{number}: {error}") from None
+                text = _text(path, number, line)
+                if text:
+                    yield number, _value(path, number, text)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+
+
+def _text(path: Path, number: int, line: bytes) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}:{number}: not UTF-8 (byte {error.start} of the line); save the file as UTF-8"
+        ) from None
+
+
+def _value(path: Path, number: int, text: str) -> Any:
+    try:
+        value, end = decoded(text)
+        if end < len(text):
+            raise json.JSONDecodeError("Extra data", text, end)
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path}:{number}: not JSON ({error.msg}, column {error.colno}); "
+            "write one whole JSON object a line"
+        ) from None
+    except RefusedJson as error:
+        raise DataError(f"{path}:{number}: {error}") from None
+    return value
 
 
 class RefusedJson(Exception):

@@ -45,6 +45,21 @@ def _lines(
     yield f"python -m reflex.serve run={folder.as_posix()}"
     yield "```"
     yield ""
+    yield from _what_it_is(manifest)
+    yield from _measured(manifest)
+    if calibration is not None:
+        yield from _calibration(calibration)
+    yield from _training_data(manifest)
+    yield "## Limits"
+    yield ""
+    yield (
+        "A small model: it is a demonstration of mechanism and calibration. On tasks unlike those it was "
+        "calibrated on its probabilities may be off. Not for decisions about people."
+    )
+
+
+def _what_it_is(manifest: Mapping[str, Any]) -> Iterator[str]:
+    base = manifest["base"]
     yield "## What it is"
     yield ""
     yield "| | |"
@@ -54,12 +69,14 @@ def _lines(
     yield f"| readout | {', '.join(f'{k}: {v}' for k, v in manifest['readout'].items())} |"
     yield f"| prompt sha256 | `{manifest['prompt']['sha256']}` |"
     yield f"| evaluated run | `{manifest['run']}` |"
-    training = manifest.get("training") or {}
-    if done := training.get("training"):
+    if done := (manifest.get("training") or {}).get("training"):
         times = f" in {many} trainings" if (many := done.get("trainings")) else ""
         counts = f"{done['steps']} steps, {done['rows']} rows, {done['tokens']} tokens"
         yield f"| trained for | {counts}{times} |"
     yield ""
+
+
+def _measured(manifest: Mapping[str, Any]) -> Iterator[str]:
     yield f"## Measured on {manifest['suite']['suite']}: {manifest['metrics']['nll']['n']} decisions"
     yield ""
     yield (
@@ -78,8 +95,10 @@ def _lines(
     for group, metrics in groups.items():
         yield f"| {group} | " + " | ".join(entry_text(metrics.get(name)) for name in names) + " |"
     yield ""
-    if calibration is not None:
-        yield from _calibration(calibration)
+
+
+def _training_data(manifest: Mapping[str, Any]) -> Iterator[str]:
+    training = manifest.get("training") or {}
     yield "## Training data"
     yield ""
     yield manifest["contamination"]
@@ -93,28 +112,26 @@ def _lines(
         )
     if mixture := training.get("mixture"):
         yield ""
-        yield "| source | family | rows | times seen | overlapping rows dropped | licence | allows |"
-        yield "|---|---|---|---|---|---|---|"
-        for name, facts in mixture["sources"].items():
-            yield (
-                f"| {name} | {facts['family']} | {facts['rows']} | {facts['times_seen']:.2f} | "
-                f"{facts['overlapping']} | {facts['licence']} | {ALLOWS[facts['use']]} |"
-            )
-        yield ""
-        yield (
-            "Rows are those that were trained on."
-            if mixture.get("trained_rows")
-            else "Rows are those of the mixture as configured; training may have stopped before the last of them."
-        )
-        yield ""
-        yield licence_statement(mixture["sources"])
+        yield from _sources(mixture)
     yield ""
-    yield "## Limits"
+
+
+def _sources(mixture: Mapping[str, Any]) -> Iterator[str]:
+    yield "| source | family | rows | times seen | overlapping rows dropped | licence | allows |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, facts in mixture["sources"].items():
+        yield (
+            f"| {name} | {facts['family']} | {facts['rows']} | {facts['times_seen']:.2f} | "
+            f"{facts['overlapping']} | {facts['licence']} | {ALLOWS[facts['use']]} |"
+        )
     yield ""
     yield (
-        "A small model: it is a demonstration of mechanism and calibration. On tasks unlike those it was "
-        "calibrated on its probabilities may be off. Not for decisions about people."
+        "Rows are those that were trained on."
+        if mixture.get("trained_rows")
+        else "Rows are those of the mixture as configured; training may have stopped before the last of them."
     )
+    yield ""
+    yield licence_statement(mixture["sources"])
 
 
 def _calibration(fitted: Mapping[str, Any]) -> Iterator[str]:
