@@ -85,7 +85,9 @@ def _held_out(
     for part in sorted(set(part_n.tolist())):
         out_n = part_n == part
         table = refit(~out_n)
-        temperature_n[out_n] = [_temperature(table, chains[i]) for i in np.flatnonzero(out_n)]
+        temperature_n[out_n] = [
+            _temperature(table, chains[i]) for i in np.flatnonzero(out_n).tolist()
+        ]
     return temperature_n
 
 
