@@ -27,7 +27,7 @@ from reflex.prompts.prompt import Branch
 from reflex.prompts.wording import variants
 from reflex.readouts.base import OptionScores, Readout, settled
 
-__all__ = ["Asked", "DecisionModel", "ModelOutput", "Prepared"]
+__all__ = ["DecisionModel", "ModelOutput", "Prepared"]
 
 
 @dataclass
