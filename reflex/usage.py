@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from omegaconf import OmegaConf
+
 from reflex.places import conf_dir
 
 HIDDEN = ("hydra", "local")
@@ -36,12 +38,8 @@ def print_help() -> None:
 
 
 def _defaults(path: Path) -> dict[str, str]:
-    found = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        name, colon, value = line.strip().removeprefix("- ").partition(": ")
-        if line.startswith("  - ") and colon:
-            found[name] = value.split("#")[0].strip()
-    return found
+    named = (entry for entry in OmegaConf.load(path).defaults if not isinstance(entry, str))
+    return {group: value for entry in named for group, value in entry.items()}
 
 
 def _summary(path: Path) -> str:
