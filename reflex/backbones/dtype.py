@@ -35,7 +35,8 @@ def resolve_dtype(device: DeviceConfig) -> str:
 
 
 def torch_device(name: str) -> torch.device:
-    """The torch device called `name`. Raises ConfigError when this machine has none."""
+    """The torch device called `name`. Raises ConfigError for a name that is no device, BackboneError for a device
+    that this machine does not have."""
     import torch
 
     available = {

@@ -88,6 +88,7 @@ def chat_template(tokenizer: Any) -> Template:
 
     The think block is closed empty where the template has one. A template that refuses a system turn gets
     the system text at the head of the user turn. No template at all: plain text ending in an answer cue.
+    Raises BackboneError for a template that shows no such text.
     """
     if not getattr(tokenizer, "chat_template", None):
         return Template("", "", "", answers_after_turn=False)

@@ -48,7 +48,8 @@ def prefill(
 ) -> list[PrefixState]:
     """States of several prefixes from one right-padded call. Hybrids: one prefix a call.
 
-    `head`: the state after the first tokens of every one of them, which are then not read again.
+    `head`: the state after the first tokens of every one of them, which are then not read again. Raises
+    BackboneError for several prefixes of a hybrid, and where this transformers keeps no state.
     """
     if len(prefixes) > 1 and not backbone.facts.packable:
         raise BackboneError("a recurrent state cannot skip padding: prefill prefixes one by one")

@@ -32,7 +32,11 @@ class Compare:
         check_not_negative("task.margin", self.margin)
 
     def run(self, cfg: DictConfig) -> int:
-        """Prints a table and one sentence per candidate; the same items only, paired."""
+        """Prints a table and one sentence per candidate; the same items only, paired.
+
+        Raises ConfigError without two runs, RecordError for one that is not there or not finished, DataError for
+        runs that have nothing to compare.
+        """
         from reflex.loading import run_folder
         from reflex.metrics import compare
         from reflex.tracking.predictions import read_predictions

@@ -32,7 +32,10 @@ log = logging.getLogger(__name__)
 
 
 def prepare(model: DecisionModel, config: TrainConfig, seed: int) -> None:
-    """Put the trained parts in place: adapter, heads or everything; the rest stays frozen."""
+    """Put the trained parts in place: adapter, heads or everything; the rest stays frozen.
+
+    Raises TrainingError where that leaves nothing to train, ConfigError as `add_lora` does.
+    """
     model.requires_grad_(False)
     if config.method == "lora":
         add_lora(model.backbone.model, config.lora, seed)
@@ -123,7 +126,10 @@ class TrainingModule(lightning.LightningModule):
     # -- the loss ------------------------------------------------------------------------------
 
     def accumulate(self, micros: Sequence[Sequence[int]]) -> float:
-        """Gradients of the step's mean loss; returns that loss. Several processes share the rows."""
+        """Gradients of the step's mean loss; returns that loss. Several processes share the rows.
+
+        Raises TrainingError, naming the rows, for a loss that is not finite.
+        """
         questions = sum(len(self.rows[i].questions) for micro in micros for i in micro)
         total = 0.0
         with local_gradients(self):
