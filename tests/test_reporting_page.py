@@ -147,9 +147,12 @@ def test_page_regenerates_from_the_committed_records_alone(places: Places):
 def test_same_page_from_two_places(places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Nothing of the machine (folders, time, order of reading) gets into page or plot; no cell is read twice."""
     read: list[Path] = []
-    monkeypatch.setattr(
-        predictions, "read_predictions", lambda path: read.append(path) or read_predictions(path)
-    )
+
+    def noted(path: Path) -> Any:
+        read.append(path)
+        return read_predictions(path)
+
+    monkeypatch.setattr(predictions, "read_predictions", noted)
     sweep(places)
     page_of(places)
     assert len(read) == len(set(read)) == 3
