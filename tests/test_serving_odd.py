@@ -10,6 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from reflex.errors import RequestError
+from reflex.serving.config import ServeConfig
+from reflex.serving.decisions import translate
+from reflex.serving.requests import to_request
 from tests.serving import CHOICE, NOUL, SCORE, serving, tiny_decider
 
 ODD: list[Any] = [
@@ -91,3 +95,15 @@ def test_odd_values_anywhere_are_answered_or_refused() -> None:
     assert statuses[200] > 50
     assert statuses[422] > 300
     assert set(statuses) <= {200, 413, 422}
+
+
+def test_both_doors_refuse_more_questions_than_the_server_takes() -> None:
+    config = ServeConfig(max_questions=1)
+    refusal = (
+        r"body\.questions: 2 questions; this server takes 1 in one request \(serve\.max_questions\)"
+    )
+    with pytest.raises(RequestError, match=refusal) as caught:
+        to_request({"state": "x", "questions": {"a": NOUL, "b": NOUL}}, config, "tiny")
+    assert caught.value.loc == ("body", "questions")
+    with pytest.raises(RequestError, match=refusal):
+        translate({"input": "x", "questions": [{"type": "predicate"}] * 2}, config, "tiny")

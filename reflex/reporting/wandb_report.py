@@ -16,7 +16,7 @@ from reflex.reporting.comparisons import judge_sweep
 from reflex.reporting.page import page_sections
 from reflex.reporting.sweep import Places, Sweep
 from reflex.reporting.words import sweep_word
-from reflex.tracking.wandb import WandbTracker, resolve_mode
+from reflex.tracking.wandb import WandbTracker, project_of, resolve_mode
 
 if TYPE_CHECKING:
     from wandb_workspaces.reports.v2.interface import Report
@@ -128,7 +128,7 @@ def where(sweep: Sweep) -> tuple[str, str | None]:
     record = max((cell.record for cell in sweep.cells), key=lambda record: record.finished)
     tracker = record.config.get("tracker") or {}
     project = str(tracker.get("project") or WandbTracker().project)
-    return (f"{project}-debug" if record.debug else project), tracker.get("entity")
+    return project_of(project, record.debug), tracker.get("entity")
 
 
 def _workspaces() -> Any:

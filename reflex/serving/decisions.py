@@ -39,6 +39,7 @@ from reflex.serving.decisions_shape import (
     ScoreQuestion,
     ToolOutput,
 )
+from reflex.serving.requests import check_number
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,8 @@ _SHAPE: TypeAdapter[DecisionsRequest] = TypeAdapter(DecisionsRequest)
 def translate(raw: Any, config: ServeConfig, backbone: str) -> Translated:
     """Raises RequestError naming the offending path."""
     asked_raw = raw.get("questions") if isinstance(raw, dict) else None
-    if isinstance(asked_raw, list) and len(asked_raw) > config.max_questions:
-        raise RequestError(
-            f"body.questions: {len(asked_raw)} questions; this server takes {config.max_questions} "
-            "in one request (serve.max_questions)",
-            ("body", "questions"),
-        )
+    if isinstance(asked_raw, list):
+        check_number(asked_raw, config)
     try:
         source = _SHAPE.validate_python(raw)
     except ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Any
 
 from reflex.contract import Request, Score, option_keys, parse_request
@@ -15,12 +16,8 @@ def to_request(raw: Any, config: ServeConfig, backbone: str) -> Request:
         raise RequestError("body: a JSON object is needed", ("body",))
     questions = raw.get("questions")
     _refuse_boxes(questions, backbone)
-    if isinstance(questions, dict) and len(questions) > config.max_questions:
-        raise RequestError(
-            f"body.questions: {len(questions)} questions; this server takes {config.max_questions} "
-            "in one request (serve.max_questions)",
-            ("body", "questions"),
-        )
+    if isinstance(questions, dict):
+        check_number(questions, config)
     wanted = raw.get("permutations")
     if (
         isinstance(wanted, float) and wanted.is_integer()
@@ -29,6 +26,16 @@ def to_request(raw: Any, config: ServeConfig, backbone: str) -> Request:
     request = parse_request(raw)
     check_limits(request, config)
     return request
+
+
+def check_number(questions: Sized, config: ServeConfig) -> None:
+    """Refuse more questions than this server takes, before the first of them is read."""
+    if len(questions) > config.max_questions:
+        raise RequestError(
+            f"body.questions: {len(questions)} questions; this server takes {config.max_questions} "
+            "in one request (serve.max_questions)",
+            ("body", "questions"),
+        )
 
 
 def check_limits(request: Request, config: ServeConfig) -> None:

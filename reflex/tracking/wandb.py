@@ -1,4 +1,5 @@
-"""Group `tracker`: what the user may set, and what it means here and now. Imports no wandb."""
+"""Group `tracker`: what the user may set, and what it means here and now. Only a question to wandb's own
+settings imports wandb: composing a configuration does not."""
 
 from __future__ import annotations
 
@@ -38,8 +39,14 @@ class WandbTracker:
     finish_timeout: float = 300.0
 
 
+def project_of(project: str, debug: bool) -> str:
+    """Where the runs of `project` go: those of `debug=…` to a project of their own."""
+    return f"{project}-debug" if debug else project
+
+
 def resolve_mode(config: WandbTracker) -> Literal["online", "offline", "disabled"]:
-    """What `mode` means here and now, without asking the network."""
+    """What `mode` means here and now, without asking the network. Raises ConfigError for a `WANDB_MODE` that
+    does not exist."""
     wanted = WandbMode(getattr(config.mode, "value", config.mode))
     if wanted is WandbMode.disabled:
         return "disabled"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from reflex.errors import RecordError
-from reflex.tracking.wandb import WandbMode, WandbTracker, has_account, resolve_mode
+from reflex.tracking.wandb import WandbTracker, has_account, project_of, resolve_mode
 from reflex.tracking.wandb_payload import run_config, summary_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from reflex.tracking.record import RunIdentity, RunRecord, WandbInfo
 
-__all__ = ["Tracker", "WandbMode", "WandbTracker", "wandb_run"]
+__all__ = ["Tracker", "wandb_run"]
 
 log = logging.getLogger(__name__)
 
@@ -181,7 +181,7 @@ class Tracker:
         wandb.setup(settings=wandb.Settings(silent=True))
         try:
             run = wandb.init(
-                project=f"{self.config.project}-debug" if who.debug else self.config.project,
+                project=project_of(self.config.project, who.debug),
                 entity=self.config.entity,
                 # An id of our own and `create_new`: no cell can slip into the run of another one.
                 id=run_id,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from reflex.data.sources.base import Ask, Item, OptionSet
 
 FACT_SETS: tuple[OptionSet, ...] = (
@@ -110,6 +113,14 @@ def pair_item(
         f"{first.capitalize()}: {evidence}\n{second.capitalize()}: {claim}",
     )
     return Item(identity, states, asks, group=evidence)
+
+
+def judged_claim(raw: Mapping[str, Any]) -> Item | None:
+    """A row with evidence, claim and one of FEVER's two clear outcomes; None for any other label."""
+    label = {"SUPPORTS": "yes", "REFUTES": "no"}.get(raw["label"])
+    if label is None:
+        return None
+    return pair_item(str(raw["id"]), raw["evidence"], raw["claim"], label, labels=("yes", "no"))
 
 
 def answer_item(identity: str, passage: str, claim: str, supported: bool) -> Item:
