@@ -99,7 +99,9 @@ class Calibrate:
         return folder
 
     def _content_free(self, calibration: Any, folder: Path) -> pd.DataFrame | None:
-        if calibration.prior != "content_free":
+        from reflex.calibration.temperature import CONTENT_FREE
+
+        if calibration.prior != CONTENT_FREE:
             return None
         from reflex.build import build_uncalibrated
         from reflex.loading import recorded_config
