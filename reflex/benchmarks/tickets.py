@@ -48,9 +48,9 @@ class Tickets:
         )
 
 
-def half_width(n: int, accuracy: float = 0.8) -> float:
-    """Half the width of a 95 % interval around one accuracy of n answers: z √(p (1 − p) / n)."""
-    return 1.96 * math.sqrt(accuracy * (1 - accuracy) / n)
+def half_width(n: int) -> float:
+    """Half the width of a 95 % interval around an accuracy of 80 % of n answers: z √(p (1 − p) / n)."""
+    return 1.96 * math.sqrt(0.8 * (1 - 0.8) / n)
 
 
 def cannot_detect(n: int) -> str:

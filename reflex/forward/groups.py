@@ -7,6 +7,8 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
+SIMILAR = 0.8
+
 
 def by_tokens(
     items: Iterable[Item], length: Callable[[Item], int], budget: int
@@ -37,13 +39,11 @@ def by_sum(items: Iterable[Item], size: Callable[[Item], int], budget: int) -> I
         yield group
 
 
-def similar(
-    items: Iterable[Item], length: Callable[[Item], int], share: float = 0.8
-) -> Iterator[list[Item]]:
-    """Runs of items (longest first) none of which is shorter than `share` of the run's longest."""
+def similar(items: Iterable[Item], length: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Runs of items (longest first) none of which is shorter than SIMILAR of the run's longest."""
     group: list[Item] = []
     for item in items:
-        if group and length(item) < share * length(group[0]):
+        if group and length(item) < SIMILAR * length(group[0]):
             yield group
             group = []
         group.append(item)

@@ -58,8 +58,8 @@ class Binned:
         """Σ_b n_b/n |mean outcome - mean confidence|."""
         return float(np.abs(self.outcome_b - self.confidence_b).sum() / len(self.bin_n))
 
-    def calibrated_outcomes(self, rng: np.random.Generator, draws: int = DRAWS) -> Floats:
-        """Outcome sums (draws × bins) of a model that is right with exactly its stated
+    def calibrated_outcomes(self, rng: np.random.Generator) -> Floats:
+        """Outcome sums (DRAWS × bins) of a model that is right with exactly its stated
         confidence."""
         return np.concatenate(
             [
@@ -68,21 +68,21 @@ class Binned:
                     self.starts_b,
                     axis=1,
                 )
-                for shape in self._shapes(draws)
+                for shape in self._shapes()
             ]
         )
 
-    def reference(self, rng: np.random.Generator, draws: int = DRAWS) -> Floats:
-        """ECE of `draws` consistency resamples."""
-        sums_rb = self.calibrated_outcomes(rng, draws)
+    def reference(self, rng: np.random.Generator) -> Floats:
+        """ECE of DRAWS consistency resamples."""
+        sums_rb = self.calibrated_outcomes(rng)
         return np.asarray(np.abs(sums_rb - self.confidence_b).sum(axis=1) / len(self.bin_n))
 
-    def flipped_reference(self, rng: np.random.Generator, draws: int = DRAWS) -> Floats:
+    def flipped_reference(self, rng: np.random.Generator) -> Floats:
         """The same for outcomes between 0 and 1 (rater shares), whose spread is unknown: residuals
         keep their size and get random signs, so the expected gap is zero."""
         residual_n = self.outcome_n - self.confidence_n
         parts = []
-        for shape in self._shapes(draws):
+        for shape in self._shapes():
             signs_rn = rng.integers(0, 2, size=shape, dtype=np.int8) * 2.0 - 1.0
             sums_rb = np.add.reduceat(signs_rn * residual_n, self.starts_b, axis=1)
             parts.append(np.abs(sums_rb).sum(axis=1) / len(self.bin_n))
@@ -127,10 +127,10 @@ class Binned:
         several_b = squares_b / np.maximum(1, self.count_b - 1) / self.count_b
         return np.where(self.count_b > 1, several_b, bernoulli_b)
 
-    def _shapes(self, draws: int) -> Iterator[tuple[int, int]]:
+    def _shapes(self) -> Iterator[tuple[int, int]]:
         step = max(1, _CELLS // len(self.bin_n))
-        for start in range(0, draws, step):
-            yield min(step, draws - start), len(self.bin_n)
+        for start in range(0, DRAWS, step):
+            yield min(step, DRAWS - start), len(self.bin_n)
 
 
 def _folded_mean(mean_b: Floats, error_b: Floats) -> Floats:

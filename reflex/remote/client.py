@@ -44,9 +44,9 @@ class Asked:
 class RemoteDecider:
     """Answers requests like a `Decider`, by asking a server. `reflex.load(["model=remote", …])`."""
 
-    def __init__(self, config: RemoteModel, served: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, config: RemoteModel) -> None:
         self.config = config
-        self.served = served if served is not None else health.served(config.base_url)
+        self.served = health.served(config.base_url)
         readout = self.served.get("readout")
         self.readouts: Mapping[str, str] = readout if isinstance(readout, Mapping) else {}
 

@@ -27,6 +27,9 @@ DRAIN_FACTOR = 8
 """An oversized body is read to its end up to this many times the limit, so that its sender sees a 413
 and not a broken pipe."""
 
+STEP = 1 << 16
+"""Bytes that are decompressed before the size is looked at again."""
+
 
 async def read_body(request: Request, max_bytes: int, timeout_s: float) -> bytes:
     """The raw body. Raises BodyTooLargeError, BodyTimeoutError; ClientDisconnect when the client left."""
@@ -93,20 +96,20 @@ def _collect(chunks: Iterator[bytes], max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def _zstd(raw: bytes, step: int = 1 << 16) -> Iterator[bytes]:
+def _zstd(raw: bytes) -> Iterator[bytes]:
     # max_window_size bounds what a hostile frame header can make the decoder allocate.
     decoder = zstandard.ZstdDecompressor(max_window_size=1 << 27)
     announced = zstandard.frame_content_size(raw)  # -1 where the frame does not say
     produced = 0
     with decoder.stream_reader(raw, read_across_frames=True) as reader:
-        while chunk := reader.read(step):
+        while chunk := reader.read(STEP):
             produced += len(chunk)
             yield chunk
     if produced < announced or (announced < 0 and not produced):
         raise EOFError("truncated")
 
 
-def _zlib(raw: bytes, step: int = 1 << 16) -> Iterator[bytes]:
+def _zlib(raw: bytes) -> Iterator[bytes]:
     """gzip (any number of members), zlib, or raw deflate."""
     while raw:
         zipped = raw[:2] == b"\x1f\x8b"
@@ -114,7 +117,7 @@ def _zlib(raw: bytes, step: int = 1 << 16) -> Iterator[bytes]:
         decoder = zlib.decompressobj(wbits)
         pending = raw
         while not decoder.eof:
-            chunk = decoder.decompress(pending, step)
+            chunk = decoder.decompress(pending, STEP)
             pending = decoder.unconsumed_tail
             if not chunk and not pending and not decoder.eof:
                 raise EOFError("truncated")

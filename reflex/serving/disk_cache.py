@@ -138,16 +138,18 @@ class DiskCache:
             self.nbytes -= self._sizes.pop(name, 0)
 
 
+PENDING = 8
+"""States that wait for the disk; one more is then not written."""
+
+
 class TieredStateCache(StateCache):
     """The in-memory cache with a disk behind it. Writing happens on a thread of its own."""
 
-    def __init__(
-        self, max_bytes: int, disk: DiskCache, backbone: Backbone, pending: int = 8
-    ) -> None:
+    def __init__(self, max_bytes: int, disk: DiskCache, backbone: Backbone) -> None:
         super().__init__(max_bytes)
         self.disk = disk
         self.backbone = backbone
-        self._queue: Queue[tuple[str, PrefixState] | None] = Queue(pending)
+        self._queue: Queue[tuple[str, PrefixState] | None] = Queue(PENDING)
         self._writer = threading.Thread(target=self._write, name="state-writer", daemon=True)
         self._writer.start()
 

@@ -49,14 +49,13 @@ class Engine:
         config: ServeConfig,
         load: Callable[[], Decider],
         source: Source | None = None,
-        on_batch: Callable[[BatchStats], None] = lambda stats: None,
     ) -> None:
         self.config = config
         self.source = source or Source()
         self.status: Status = "loading"
         self.error: str | None = None
         self.load_s: float | None = None
-        self.on_batch = on_batch
+        self.on_batch: Callable[[BatchStats], None] = lambda stats: None
         self._load = load
         self._decider: Decider | None = None
         self._batcher: Batcher | None = None

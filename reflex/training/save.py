@@ -104,10 +104,10 @@ def save_backbone(backbone: Backbone, folder: Path) -> None:
             sync_file(path)
 
 
-def save_heads(model: DecisionModel, path: Path, dtype: torch.dtype = torch.float32) -> str | None:
-    """Every readout's head in one file (`<readout>.<tensor>`); None when there is none."""
+def save_heads(model: DecisionModel, path: Path) -> str | None:
+    """Every readout's head in one float32 file (`<readout>.<tensor>`); None when there is none."""
     tensors = {
-        name: value.detach().to("cpu", dtype).contiguous()
+        name: value.detach().to("cpu", torch.float32).contiguous()
         for name, value in model.heads.state_dict().items()
     }
     if not tensors:

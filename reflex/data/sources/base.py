@@ -241,16 +241,18 @@ def keyed_choices(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**raw, "choices": texts, "label": keys.index(raw["answerKey"])}
 
 
+WHICH_ANSWER = (
+    "Which answer is correct?",
+    "Choose the right answer to the question.",
+    "Answer the question.",
+    "Which of these options answers the question correctly?",
+    "Pick the best answer.",
+)
+
+
 def multiple_choice(
     raw: Mapping[str, Any],
     *,
-    wordings: tuple[str, ...] = (
-        "Which answer is correct?",
-        "Choose the right answer to the question.",
-        "Answer the question.",
-        "Which of these options answers the question correctly?",
-        "Pick the best answer.",
-    ),
     extra: Mapping[str, Any] | None = None,
 ) -> Item | None:
     """A question with choices: the choice itself, and "is the proposed answer correct?" on the side."""
@@ -260,7 +262,7 @@ def multiple_choice(
     gold = choices[int(raw["label"])]
     question = raw["question"]
     state = {**(extra or {}), "question": question}
-    asks = {"answer": Ask("choice", wordings, gold, (plain(choices),))}
+    asks = {"answer": Ask("choice", WHICH_ANSWER, gold, (plain(choices),))}
     # One proposal per item, right or wrong by a hash of its id: no generator, no state.
     wrong = [choice for choice in choices if choice != gold]
     pick = split_of(str(raw["id"]), "proposal", {"right": 0.5, "wrong": 0.5})
