@@ -13,6 +13,7 @@ from reflex.benchmarks.foreign_states import foreign
 from reflex.data.rows import Row
 from reflex.reporting import agreement
 from reflex.reporting.training import training_table
+from reflex.reporting.verdicts import trained_once
 
 
 def frame(answers: list[tuple[str, int, int]]) -> pd.DataFrame:
@@ -67,6 +68,23 @@ def test_training_table_shows_the_loss_over_time() -> None:
         "| train=lora | 9 | 3 | 700 | – | – | 1.250 | 0.500 |",
     ]
     assert training_table([cell("a", {}), cell("b", {})]) == ""
+
+
+def test_a_verdict_between_trainings_says_that_each_was_trained_once() -> None:
+    def judged(*curves: list) -> Any:
+        facts = [
+            {"training": {"plan_sha256": "a", "curve": curve}} if curve else {} for curve in curves
+        ]
+        cells = {
+            str(n): SimpleNamespace(record=SimpleNamespace(data=f)) for n, f in enumerate(facts)
+        }
+        return [SimpleNamespace(cells=cells)]
+
+    one, other = [[1.0, 0.5]], [[1.0, 0.4]]
+    assert "trained once each" in trained_once(judged(one, other))
+    assert "trained once each" in trained_once(judged([], one)), "a frozen backbone and a training"
+    assert trained_once(judged(one, one)) == "", "one training, read in two ways"
+    assert trained_once(judged([], [])) == ""
 
 
 def row(number: int, family: str) -> Row:

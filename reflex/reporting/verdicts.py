@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reflex.data.jsonl import canonical
 from reflex.reporting.comparisons import Judged
 from reflex.reporting.context import at_the_limit, below_uniform, nothing_known
 from reflex.reporting.hand import harmless
@@ -20,7 +21,7 @@ def verdict_text(sweep: Sweep, judged: Sequence[Judged]) -> str:
         none = "No paired decision rule is recorded, so the numbers below stand without a verdict by this page."
         return "\n\n".join(filter(None, [none, stopped]))
     parts = [_outcome(one) for one in judged]
-    parts += [*below_uniform(judged), *filter(None, [stopped])]
+    parts += [*below_uniform(judged), *filter(None, [trained_once(judged), stopped])]
     if line := data_line(sweep):
         parts.append(f"On these rows: {harmless(line)}.")
     return "\n\n".join([*parts, f"Decision rule: {_rule(block)}."])
@@ -29,6 +30,21 @@ def verdict_text(sweep: Sweep, judged: Sequence[Judged]) -> str:
 def _outcome(one: Judged) -> str:
     setting = f" ({harmless(one.setting)})" if one.setting else ""
     return f"**{one.verdict.capitalize()}**{setting}. {harmless(one.sentence)}"
+
+
+def trained_once(judged: Sequence[Judged]) -> str:
+    """That an interval over items does not hold the luck of a training; empty where none differs."""
+    for one in judged:
+        trainings = [
+            (found.get("plan_sha256"), canonical(found.get("curve")))
+            for found in (cell.record.data.get("training") or {} for cell in one.cells.values())
+        ]
+        if len(set(trainings)) > 1:
+            return (
+                "What is compared was trained once each: intervals are over items, and how far another seed of a "
+                "training would move a difference is not in them."
+            )
+    return ""
 
 
 def _rule(block: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from reflex.data.jsonl import canonical, json_lines
 from reflex.data.root import source_root
 from reflex.data.rows import State
 from reflex.data.splits import split_of, stable_fraction
-from reflex.errors import DataError
+from reflex.errors import DataError, MissingDataError
 
 log = logging.getLogger(__name__)
 
@@ -170,11 +170,11 @@ class Source:
         root = reader.root
         if not self.hub:
             names = ", ".join(self.files)
-            raise DataError(f"source {self.name}: none of {names} below {root}; set REFLEX_DATA")
+            raise MissingDataError(f"source {self.name}: none of {names} below {root}; set REFLEX_DATA")
         try:
             from datasets import load_dataset  # type: ignore[import-not-found]
         except ImportError:
-            raise DataError(
+            raise MissingDataError(
                 f"source {self.name}: no file below {root}; set REFLEX_DATA, or install "
                 f"reflex-systemone[hub] to read {self.hub[0].path} from the hub"
             ) from None
@@ -185,7 +185,7 @@ class Source:
                     each.path, each.config, split=each.split, revision=each.revision
                 )
             except (OSError, RuntimeError, ValueError) as error:
-                raise DataError(
+                raise MissingDataError(
                     f"source {self.name}: no file below {root}, and {each.path} cannot be read from the hub: "
                     f"{' '.join(str(error).split())}"
                 ) from None
