@@ -170,7 +170,9 @@ class Source:
         root = reader.root
         if not self.hub:
             names = ", ".join(self.files)
-            raise MissingDataError(f"source {self.name}: none of {names} below {root}; set REFLEX_DATA")
+            raise MissingDataError(
+                f"source {self.name}: none of {names} below {root}; set REFLEX_DATA"
+            )
         try:
             from datasets import load_dataset  # type: ignore[import-not-found]
         except ImportError:
