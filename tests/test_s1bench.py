@@ -40,7 +40,7 @@ from reflex.benchmarks.s1.items import Item, boolq_id
 from reflex.benchmarks.s1.selection import draw, select, weakest
 from reflex.benchmarks.s1bench import S1Bench
 from reflex.contract import option_keys, parse_question
-from reflex.errors import ConfigError, DataError
+from reflex.errors import ConfigError, DataError, MissingDataError
 from reflex.metrics.baselines import constant_correct
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import find_records
@@ -506,7 +506,7 @@ def test_one_upstream_out_of_reach_is_missing_not_fatal(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def download(file: files.HubFile) -> Path:
-        raise DataError(f"{file} could not be fetched (offline); {files.FETCH}")
+        raise MissingDataError(f"{file} could not be fetched (offline); {files.FETCH}")
 
     monkeypatch.setattr("reflex.benchmarks.s1bench.download", download)
     with pytest.raises(DataError, match=r"rows at all\. boolq: google/boolq/data/"):
