@@ -32,13 +32,13 @@ def check_share(key: str, value: Any) -> None:
 
 def check_count(key: str, value: Any) -> None:
     """A number from 1 on."""
-    if not (_number(value) and value >= 1):
+    if not _count(value):
         raise ConfigError(f"{key}={value}: must be at least 1")
 
 
 def check_limit(key: str, value: Any) -> None:
     """A number from 1 on, or None for no limit."""
-    if value is not None and not (_number(value) and value >= 1):
+    if value is not None and not _count(value):
         raise ConfigError(f"{key}={value}: must be at least 1 (null takes everything)")
 
 
@@ -54,8 +54,14 @@ def check_names(key: str, value: Iterable[str], known: Iterable[str] | None = No
     value = list(value)
     if not value or len(set(value)) != len(value):
         raise ConfigError(f"{key}={value}: must name at least one, and each once")
-    for name in value if known is not None else ():
-        check_choice(key, name, known or ())
+    if known is not None:
+        known = list(known)
+        for name in value:
+            check_choice(key, name, known)
+
+
+def _count(value: Any) -> bool:
+    return _number(value) and value >= 1
 
 
 def _number(value: Any) -> bool:

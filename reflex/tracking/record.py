@@ -200,7 +200,7 @@ def finished_local(folder: Path) -> RunRecord:
     at: a release has none.
     """
     record = read_record(folder)
-    if record.status == "failed":
+    if record.status != "finished":
         raise RecordError(f"{folder}: it failed ({record.error}); take a run that finished")
     if record.served is not None:
         raise RecordError(

@@ -66,8 +66,9 @@ class TrainConfig:
         check_choice("train.schedule", self.schedule, SCHEDULES)
         for name in ("step_tokens", "micro_tokens", "keep", "log_steps", "bucket_steps"):
             check_count(f"train.{name}", getattr(self, name))
-        for name in ("max_tokens", "orders"):
-            check_limit(f"train.{name}", getattr(self, name))
+        check_limit("train.max_tokens", self.max_tokens)
+        if self.orders is not None:  # null is no limit here, but the run's own orders
+            check_count("train.orders", self.orders)
         for name in ("lr", "head_lr", "clip", "checkpoint_minutes"):
             check_above_zero(f"train.{name}", getattr(self, name))
         check_not_negative("train.weight_decay", self.weight_decay)
