@@ -13,6 +13,7 @@ it is that they are the benchmark's own (`exact`, `rebuilt`, `stand-in`), and of
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +36,9 @@ EXAMPLE = (
     '"labels": {"q": true}}'
 )
 
-SPACE = " \t\r\n"
+_SYNTAX = json.JSONDecoder(parse_int=str, parse_float=str)
+"""Reads whatever is JSON; `decoded` then refuses what Python would change."""
+_BETWEEN = re.compile(r"[ \t\r\n,:]*")
 
 
 @dataclass
@@ -156,101 +159,78 @@ def _objects(path: Path) -> Iterator[tuple[int, Any]]:
         return
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
-    if not text.lstrip().startswith("[") and not _is_one_object(text):
+    start = len(text) - len(text.lstrip())
+    if text.startswith("[", start):
+        _check_syntax(path, text)
+        yield from _members(path, text, start)
+    elif _is_one_object(text):
+        _check_syntax(path, text)
+        yield from _items(path, text, start)
+    else:
         yield from json_lines(path)
-        return
-    start = _skip(text, 0)
-    rows, end = (_array if text[start] == "[" else _one_object)(path, text, start)
-    yield from rows
-    if (end := _skip(text, end)) < len(text):
-        raise DataError(f"{_place(path, text, end)}: not JSON (more text behind its end); mend it")
 
 
 def _is_one_object(text: str) -> bool:
     """Whether the file is one object with `items`, rather than an object a line."""
     try:
-        value, _ = json.JSONDecoder().raw_decode(text.lstrip())
+        value, _ = _SYNTAX.raw_decode(text.lstrip())
     except (ValueError, RecursionError):
         first = text.lstrip().partition("\n")[0].strip()
         return first == "{"  # an object over several lines: name the error as JSON, not as a line
     return isinstance(value, dict) and "items" in value
 
 
-def _one_object(path: Path, text: str, start: int) -> tuple[list[tuple[int, Any]], int]:
-    """(line, item) of the object that starts there, with the questions of all items, and where it ends."""
-    place = _skip(text, start + 1)
-    found: dict[str, Any] = {}
-    while text[place : place + 1] != "}":
-        key, end = _decoded(path, text, place)
-        if key not in ("questions", "items") or key in found:
-            raise DataError(
-                f"{_place(path, text, place)}: one JSON object must hold `questions` and a list `items`, each "
-                f"once, and not {key!r}"
-            )
-        place = _skip(text, end)
-        if text[place : place + 1] != ":":
-            raise DataError(f"{_place(path, text, place)}: not JSON (a : is missing); mend it")
-        place = _skip(text, place + 1)
-        if key == "questions":
-            found[key], place = _decoded(path, text, place)
-        elif text[place : place + 1] != "[":
-            raise DataError(
-                f"{_place(path, text, place)}: one JSON object must hold `questions` and a list `items`"
-            )
-        else:
-            found[key], place = _array(path, text, place)
-        place = _next(path, text, place, "}")
-    shared = {"questions": found.get("questions", {})}
-    items = [
-        (line, {**shared, **raw} if isinstance(raw, dict) else raw)
-        for line, raw in found.get("items", [])
-    ]
-    return items, place + 1
-
-
-def _array(path: Path, text: str, start: int) -> tuple[list[tuple[int, Any]], int]:
-    """(line, element) of the JSON array that starts there, and where it ends."""
-    found: list[tuple[int, Any]] = []
-    place = _skip(text, start + 1)
-    while text[place : place + 1] != "]":
-        line = text.count("\n", 0, place) + 1
-        value, place = _decoded(path, text, place)
-        found.append((line, value))
-        place = _next(path, text, place, "]")
-    return found, place + 1
-
-
-def _next(path: Path, text: str, place: int, last: str) -> int:
-    """The next member of an array or object that ends with `last`, or its end."""
-    place = _skip(text, place)
-    if text[place : place + 1] == last:
-        return place
-    if text[place : place + 1] != ",":
-        raise DataError(
-            f"{_place(path, text, place)}: not JSON (a comma or {last} is missing); mend it"
-        )
-    place = _skip(text, place + 1)
-    if text[place : place + 1] == last:
-        raise DataError(f"{_place(path, text, place)}: not JSON (a comma before {last}); mend it")
-    return place
-
-
-def _decoded(path: Path, text: str, place: int) -> tuple[Any, int]:
-    """The JSON value that starts there and where it ends, with the checks of a JSON Lines file."""
+def _check_syntax(path: Path, text: str) -> None:
+    """Raise DataError unless all of the text is one JSON value, so that `_places` may walk it."""
     try:
-        return decoded(text, place)
+        _SYNTAX.decode(text)
     except json.JSONDecodeError as error:
         raise DataError(f"{path}:{error.lineno}: not JSON ({error.msg}); mend it") from None
+    except RecursionError:
+        raise DataError(
+            f"{path}: lists or objects are nested too deeply; write it flatter"
+        ) from None
+
+
+def _items(path: Path, text: str, start: int) -> Iterator[tuple[int, Any]]:
+    """(line, item) of the object that starts there, each item with the questions of all."""
+    places = list(_places(text, start))
+    found: dict[str, tuple[int, int]] = {}
+    for at_key, at_value in zip(places[::2], places[1::2], strict=True):
+        key = _value(path, text, *at_key)
+        if key not in ("questions", "items") or key in found:
+            raise _not_items(path, at_key[0], f", each once, and not {key!r}")
+        if key == "items" and text[at_value[1]] != "[":
+            raise _not_items(path, at_value[0], "")
+        found[key] = at_value
+    questions = _value(path, text, *found["questions"]) if "questions" in found else {}
+    for line, item in _members(path, text, found["items"][1]):
+        yield line, {"questions": questions, **item} if isinstance(item, dict) else item
+
+
+def _not_items(path: Path, line: int, more: str) -> DataError:
+    return DataError(
+        f"{path}:{line}: one JSON object must hold `questions` and a list `items`{more}"
+    )
+
+
+def _members(path: Path, text: str, start: int) -> list[tuple[int, Any]]:
+    """(line, value) of every member of the JSON array that starts there. Raises DataError."""
+    return [(line, _value(path, text, line, place)) for line, place in _places(text, start)]
+
+
+def _places(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """(line, where it starts) of every member of the array or object there: an object's keys and values in turn."""
+    place, line = start, text.count("\n", 0, start) + 1
+    end = start + 1
+    while text[begin := _BETWEEN.match(text, end).end()] not in "]}":  # type: ignore[union-attr]
+        line, place = line + text.count("\n", place, begin), begin
+        yield line, begin
+        _, end = _SYNTAX.raw_decode(text, begin)
+
+
+def _value(path: Path, text: str, line: int, place: int) -> Any:
+    try:
+        return decoded(text, place)[0]
     except RefusedJson as error:
-        raise DataError(f"{_place(path, text, place)}: {error}") from None
-
-
-def _place(path: Path, text: str, place: int) -> str:
-    line = text.count("\n", 0, place) + 1
-    return f"{path}:{line}"
-
-
-def _skip(text: str, place: int) -> int:
-    while place < len(text) and text[place] in SPACE:
-        place += 1
-    return place
+        raise DataError(f"{path}:{line}: {error}") from None
