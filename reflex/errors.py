@@ -150,7 +150,7 @@ HTTP_STATUS: tuple[tuple[type[ReflexError], int], ...] = (
 """First match wins; anything absent is a server fault (500)."""
 
 
-def first_line(error: BaseException) -> str:
-    """A library's error as one line, to stand inside one of ours."""
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+def brief(error: BaseException) -> str:
+    """What a library's error says on one line of at most 200 characters, to stand inside a message of ours."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:199]}…"

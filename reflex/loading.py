@@ -80,19 +80,18 @@ def run_folder(run: str | Path, root: Path | None = None) -> Path:
     raise RecordError(f"run {run}: neither a folder with a record.json nor a hash below {root}/")
 
 
-def recorded_config(folder: Path, overrides: Sequence[str] = ()) -> DictConfig:
-    """The configuration of a recorded run as it was resolved, with `key=value` overrides on top.
+def recorded_config(folder: Path) -> DictConfig:
+    """The configuration of a recorded run as it was resolved.
 
     Raises RecordError for a record that this version's schema cannot hold.
     """
     values = recorded_values(folder)
     try:
-        cfg = typed(compose(), values, [key for key in values if key in _ROOT_KEYS])
+        return typed(compose(), values, [key for key in values if key in _ROOT_KEYS])
     except OmegaConfBaseException as error:
         raise RecordError(
             f"{folder}: not a configuration of this version ({one_line(error)}); run the cell again"
         ) from None
-    return OmegaConf.merge(cfg, OmegaConf.from_dotlist(list(overrides)))  # type: ignore[return-value]
 
 
 def recorded_values(folder: Path) -> dict[str, Any]:
@@ -167,7 +166,6 @@ def load_decider(run: str | Path | Sequence[str] | DictConfig) -> Decider | Remo
 
 
 __all__ = [
-    "RootConfig",
     "check_loaded",
     "compose",
     "load_decider",

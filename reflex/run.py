@@ -22,6 +22,7 @@ from reflex.messages import one_line, say
 from reflex.overrides import as_typed, composing_error, raised_by_composing
 from reflex.places import conf_dir
 from reflex.tasks import outcome
+from reflex.tasks.base import Task
 from reflex.tasks.check_config import check_config
 from reflex.tasks.identity import Sweep, swept_overrides
 from reflex.tasks.pages import close_sweep
@@ -33,7 +34,8 @@ def cell(cfg: DictConfig) -> None:
     try:
         shrink(cfg)
         check_config(cfg)
-        if instantiate(cfg.task).run(cfg):
+        task: Task = instantiate(cfg.task)
+        if task.run(cfg):
             outcome.fail()
     except Exception as error:
         outcome.fail(one_line(error))

@@ -16,7 +16,7 @@ from reflex.backbones.dtype import resolve_dtype, torch_device
 from reflex.backbones.locate import BackboneFiles, locate
 from reflex.backbones.padding import Cells
 from reflex.backbones.tokens import PromptTokenizer
-from reflex.errors import BackboneError, first_line
+from reflex.errors import BackboneError, brief
 
 log = logging.getLogger(__name__)
 
@@ -113,9 +113,7 @@ def _read(config: BackboneConfig, files: BackboneFiles, dtype: torch.dtype) -> t
             output_loading_info=True,
         )
     except Exception as error:  # configs, tokenizers and tensor files fail in a dozen classes
-        raise BackboneError(
-            f"backbone {config.name} ({files.folder}): {first_line(error)}"
-        ) from None
+        raise BackboneError(f"backbone {config.name} ({files.folder}): {brief(error)}") from None
     model, loaded = pair
     _keep_text(model)
     # transformers fills absent weights with random ones and only warns.
@@ -139,7 +137,7 @@ def _adapted(config: BackboneConfig, model: Any, folder: Path) -> Any:
     except Exception as error:  # configurations, shapes and tensor files fail in a dozen classes
         raise BackboneError(
             f"backbone.adapter={config.adapter}: it does not fit backbone={config.name} "
-            f"({' '.join(str(error).split())[:160]}); name the backbone that it was trained on"
+            f"({brief(error)}); name the backbone that it was trained on"
         ) from None
 
 

@@ -18,7 +18,7 @@ import filelock
 
 from reflex import assets
 from reflex.backbones.config import BackboneConfig
-from reflex.errors import BackboneError, first_line
+from reflex.errors import BackboneError, brief
 from reflex.files import written_whole
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ def _snapshot(path: str, revision: str | None, key: str) -> Path:
     except Exception as error:  # hub errors come in a dozen classes; all mean the same to a user
         raise BackboneError(
             f"{key}={path}: neither a local folder nor reachable on the model hub "
-            f"({first_line(error)}); "
+            f"({brief(error)}); "
             "check the id and the network, or use backbone=smollm2_135m, which needs neither"
         ) from None
 
@@ -213,7 +213,7 @@ def _read_gguf(gguf: Path) -> tuple[Any, Any]:
         raise
     except Exception as error:  # the reader fails in a dozen classes on a damaged file
         raise BackboneError(
-            f"{gguf}: not a GGUF file transformers can read ({first_line(error)})"
+            f"{gguf}: not a GGUF file transformers can read ({brief(error)})"
         ) from None
     model, loaded = pair
     # transformers fills absent weights with random ones and only warns.

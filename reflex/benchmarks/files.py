@@ -16,7 +16,7 @@ from typing import Any
 
 from reflex.data.jsonl import json_lines
 from reflex.data.root import data_root
-from reflex.errors import DataError, MissingDataError
+from reflex.errors import DataError, MissingDataError, brief
 
 FETCH = "set REFLEX_DATA to a folder that holds it, or run where the hub can be reached"
 
@@ -77,8 +77,7 @@ def download(file: HubFile) -> Path:
             hf_hub_download(file.repo, file.name, repo_type="dataset", revision=file.revision)
         )
     except Exception as error:  # hub, http and file errors share no base class
-        reason = " ".join(str(error).split())[:160]
-        raise MissingDataError(f"{file} could not be fetched ({reason}); {FETCH}") from None
+        raise MissingDataError(f"{file} could not be fetched ({brief(error)}); {FETCH}") from None
 
 
 def read_table(path: Path) -> Iterator[dict[str, Any]]:

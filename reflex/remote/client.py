@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reflex.contract import Request, Response, parse_request
-from reflex.errors import ConfigError, RemoteError
+from reflex.errors import ConfigError, RemoteError, brief
 from reflex.remote import health
 from reflex.remote.answers import decisions_of, distributions
 from reflex.remote.remote import RemoteModel
@@ -201,5 +201,4 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
 
 
 def _line(error: BaseException) -> str:
-    text = " ".join(str(error).split())[:300]
-    return f"{type(error).__name__.removeprefix('TypeSafe')}: {text}"
+    return f"{type(error).__name__.removeprefix('TypeSafe')}: {brief(error)}"

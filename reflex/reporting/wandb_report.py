@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reflex.errors import ConfigError, RecordError
+from reflex.errors import ConfigError, RecordError, brief
 from reflex.files import write_atomic
 from reflex.reporting.comparisons import judge_sweep
 from reflex.reporting.page import page_sections
@@ -45,8 +45,9 @@ def write_wandb_report(sweep: Sweep, places: Places) -> Path:
         try:
             print(f"published: {report.save().url}")
         except Exception as error:
-            text = " ".join(str(error).split())[:200]
-            raise RecordError(f"{path}: written, but W&B refused the report ({text})") from error
+            raise RecordError(
+                f"{path}: written, but W&B refused the report ({brief(error)})"
+            ) from error
     else:
         runs = places.runs / "wandb"
         print(
@@ -147,9 +148,8 @@ def _own_entity() -> str:
     try:
         return str(wandb.Api().default_entity)
     except Exception as error:
-        text = " ".join(str(error).split())[:200]
         raise RecordError(
-            f"W&B cannot be reached ({text}); WANDB_MODE=offline writes the spec alone"
+            f"W&B cannot be reached ({brief(error)}); WANDB_MODE=offline writes the spec alone"
         ) from error
 
 

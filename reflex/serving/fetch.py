@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reflex.errors import RecordError, first_line
+from reflex.errors import RecordError, brief
 from reflex.places import runs_folder
 from reflex.tracking.record import RECORD
 
@@ -26,7 +26,7 @@ def from_hub(run: str) -> Path:
     except errors.LocalEntryNotFoundError:
         why = "the hub cannot be reached and the repository is not in its cache"
     except Exception as error:  # hub, http and file errors share no base class
-        why = first_line(error)
+        why = brief(error)
     else:
         if not (folder / RECORD).is_file():
             raise RecordError(
@@ -61,7 +61,7 @@ def from_wandb(path: str) -> Path:
         root = runs_folder() / FETCHED
         folder = Path(str(kept[-1].download(root=str(root / _name(kept[-1]))))) if kept else None
     except Exception as error:  # W&B errors come in many classes; all mean the same to a user
-        raise RecordError(f"{run}: cannot be read ({first_line(error)})") from None
+        raise RecordError(f"{run}: cannot be read ({brief(error)})") from None
     if folder is None or not (folder / RECORD).is_file():
         raise RecordError(
             f"{run}: that run logged no run-record artifact; serve one that reflex.run finished"

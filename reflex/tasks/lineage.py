@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from reflex.errors import RecordError, first_line
+from reflex.errors import RecordError, brief
 from reflex.readouts.base import used_readouts
 
 RESULT = "training.json"
@@ -133,6 +133,6 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RecordError(
-            f"{path}: cannot be read ({first_line(error)}); put it back, or delete it and run the same "
+            f"{path}: cannot be read ({brief(error)}); put it back, or delete it and run the same "
             "command again"
         ) from None

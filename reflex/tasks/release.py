@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from reflex.contract import TYPES
-from reflex.errors import ConfigError, ContaminationError, RecordError, first_line
+from reflex.errors import ConfigError, ContaminationError, RecordError, brief
 from reflex.readouts.base import used_readouts
 
 if TYPE_CHECKING:
@@ -246,5 +246,5 @@ def push(folder: Path, repository: str) -> None:
         api.upload_folder(folder_path=str(folder), repo_id=repository)
     except Exception as error:  # hub errors come in a dozen classes; all mean the same to a user
         raise RecordError(
-            f"task.push={repository}: the hub refused ({first_line(error)}); the release is complete in {folder}"
+            f"task.push={repository}: the hub refused ({brief(error)}); the release is complete in {folder}"
         ) from None

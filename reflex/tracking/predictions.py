@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reflex.errors import RecordError, first_line
+from reflex.errors import RecordError, brief
 from reflex.tracking.record import PREDICTIONS
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def predictions_bytes(predictions: pd.DataFrame) -> bytes:
         )
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
         raise RecordError(
-            f"predictions: a value does not fit the schema: {first_line(error)}"
+            f"predictions: a value does not fit the schema: {brief(error)}"
         ) from error
     # Doubles split into byte planes pack a third smaller; the other columns repeat themselves.
     pq.write_table(
@@ -111,5 +111,5 @@ def read_predictions(path: Path) -> pd.DataFrame:
         return pd.DataFrame(table.to_pydict())
     except (OSError, pa.ArrowInvalid) as error:
         raise RecordError(
-            f"{file}: cannot be read ({first_line(error)}); run the cell again with force=true"
+            f"{file}: cannot be read ({brief(error)}); run the cell again with force=true"
         ) from error

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from reflex.errors import RecordError
+from reflex.errors import RecordError, brief
 from reflex.tracking.wandb import WandbTracker, has_account, project_of, resolve_mode
 from reflex.tracking.wandb_payload import run_config, summary_of
 
@@ -272,5 +272,4 @@ def _reset_service() -> None:
 
 
 def _line(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:120]}" if text else type(error).__name__
+    return f"{type(error).__name__}: {brief(error)}" if str(error) else type(error).__name__

@@ -8,7 +8,7 @@ import lightning
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
 
-from reflex.errors import ConfigError, first_line
+from reflex.errors import ConfigError, brief
 from reflex.quiet import quiet_lightning
 
 quiet_lightning()
@@ -32,4 +32,4 @@ def new_trainer(cfg: DictConfig, **own: Any) -> lightning.Trainer:
     except (MisconfigurationException, TypeError, ValueError) as error:
         told = {"device": cfg.device.name, **given}
         asked = ", ".join(f"{key}={value}" for key, value in told.items() if value is not None)
-        raise ConfigError(f"trainer ({asked}): {first_line(error)}") from None
+        raise ConfigError(f"trainer ({asked}): {brief(error)}") from None

@@ -18,7 +18,7 @@ from reflex.data.jsonl import canonical, json_lines
 from reflex.data.root import source_root
 from reflex.data.rows import State
 from reflex.data.splits import split_of, stable_fraction
-from reflex.errors import DataError, MissingDataError
+from reflex.errors import DataError, MissingDataError, brief
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ class Source:
             except (OSError, RuntimeError, ValueError) as error:
                 raise MissingDataError(
                     f"source {self.name}: no file below {root}, and {each.path} cannot be read from the hub: "
-                    f"{' '.join(str(error).split())}"
+                    f"{brief(error)}"
                 ) from None
             name, share = f"{each.path}/{each.split}", HUB_ROWS / max(1, len(rows))
             kept = [n for n in range(len(rows)) if stable_fraction(f"{name}/{n}", SALT) < share]
