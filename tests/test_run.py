@@ -371,10 +371,11 @@ def test_a_corrupt_asset(tmp_runs: Path, tmp_path: Path, monkeypatch: pytest.Mon
         ("backbone.source=gguf", "no such GGUF file"),
         ("backbone.source=hub", "neither a local folder nor reachable on the model hub"),
         ("backbone.path=mamba", "random weights exist for llama"),
+        ("backbone.attention=foo", "backbone.attention=foo: "),
     ],
 )
 def test_an_unknown_backbone(word: str, part: str, tasks: Path, tmp_runs: Path) -> None:
-    words = [word] if "path" in word else [word, "backbone.path=no/such"]
+    words = [word, "backbone.path=no/such"] if "source" in word else [word]
     ended = cli.run(*SMALL, f"benchmark.path={tasks}", *words)
     failing(ended, part)
     assert not list(tmp_runs.glob("*/predictions.parquet"))

@@ -97,7 +97,7 @@ def _read(config: BackboneConfig, files: BackboneFiles, dtype: torch.dtype) -> t
     if files.folder is None:
         from reflex.backbones.random_model import random_model
 
-        return random_model(config.path, config.seed)
+        return random_model(config.path, config.seed, config.attention)
     from transformers import AutoTokenizer
     from transformers.utils import logging as hf_logging
 

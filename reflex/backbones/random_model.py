@@ -15,7 +15,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from reflex.errors import BackboneError
+from reflex.errors import BackboneError, brief
 
 _CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -36,8 +36,8 @@ _SHAPE: dict[str, Any] = {
 }
 
 
-def random_model(family: str, seed: int) -> tuple[torch.nn.Module, Any]:
-    """A seeded tiny model and its tokenizer. Raises BackboneError for an unknown family."""
+def random_model(family: str, seed: int, attention: str = "sdpa") -> tuple[torch.nn.Module, Any]:
+    """A seeded tiny model and its tokenizer. Raises BackboneError for a family or an attention unknown."""
     tokenizer = byte_tokenizer(thinks=family != "llama")
     shape = {**_SHAPE, "vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     if family == "llama":
@@ -66,7 +66,10 @@ def random_model(family: str, seed: int) -> tuple[torch.nn.Module, Any]:
         )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(config)
+        try:
+            model = AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+        except (ImportError, ValueError) as error:  # not a name it knows, or a package is missing
+            raise BackboneError(f"backbone.attention={attention}: {brief(error)}") from None
     return model, tokenizer
 
 
