@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from reflex.benchmarks.base import Suite
+from reflex.benchmarks.mmlu import MMLU
 from reflex.errors import (
     AssetError,
     BackboneError,
@@ -126,33 +127,65 @@ def questions(p: dict[str, float], items: int = 40) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+PAIR = {"kind": "opposite", "a": "positive", "b": "negative"}
+WIDE = 2.0
+"""A margin that NLL and accuracy cannot exceed here, so that only ignoring the question refuses."""
+
+
 def test_answers_must_not_follow_the_question_less() -> None:
-    pairs = {"pairs": [{"kind": "opposite", "a": "positive", "b": "negative"}]}
+    pairs = {"pairs": [PAIR]}
     follows = questions({"positive": 0.9, "negative": 0.1})
     ignores = questions({"positive": 0.9, "negative": 0.8})
     good = {"s": (BAD, GOOD)}
-    assert judge({**good, "pairs": (ignores, follows)}, pairs, 0.05).passed
-    worse = judge({**good, "pairs": (follows, ignores)}, pairs, 0.05)
+    assert judge({**good, "pairs": (ignores, follows)}, pairs, WIDE).passed
+    worse = judge({**good, "pairs": (follows, ignores)}, pairs, WIDE)
     assert worse.reasons == ["pairs: ignores the question more often than stable (+1.0000)"]
-    assert judge({**good, "pairs": (ignores, ignores)}, pairs, 0.05).passed
+    assert judge({**good, "pairs": (ignores, ignores)}, pairs, WIDE).passed
 
 
 def test_pairs_come_from_the_suite_and_what_refuses_is_told_last(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pairs = {"question_pairs": [{"kind": "opposite", "a": "positive", "b": "negative"}]}
+    pairs = {"question_pairs": [PAIR]}
     suites = {"s": Suite("s", [], {}), "pairs": Suite("pairs", [], pairs)}
     follows = questions({"positive": 0.9, "negative": 0.1})
     ignores = questions({"positive": 0.9, "negative": 0.8})
     stable, candidate = {"s": BAD, "pairs": follows}, {"s": GOOD, "pairs": ignores}
-    judgement = judged(suites, stable, candidate, 0.05, 0)
+    judgement = judged(suites, stable, candidate, WIDE, 0)
     assert judgement.reasons == ["pairs: ignores the question more often than stable (+1.0000)"]
     tell(judgement)
     *checks, refused = capsys.readouterr().out.splitlines()
     assert refused == f"refused: {judgement.reasons[0]}"
     assert len(checks) == len(judgement.checks)
     assert checks[0].startswith("s ")
-    assert judged(suites, stable, {"s": GOOD, "pairs": follows}, 0.05, 0).passed
+    assert judged(suites, stable, {"s": GOOD, "pairs": follows}, WIDE, 0).passed
+
+
+def test_a_suite_of_pairs_is_a_set_like_any_other() -> None:
+    """Its gold probabilities fall from .95 to .01 and no pair is answered alike."""
+    frames = []
+    for p_gold in (0.95, 0.01):
+        frame = questions({"positive": 0.5, "negative": 0.5})
+        gold = [
+            [p_gold, 1 - p_gold] if each == 0 else [1 - p_gold, p_gold] for each in frame["gold"]
+        ]
+        frames.append(frame.assign(probabilities=gold))
+    judgement = judge({"s": (BAD, GOOD), "pairs": (frames[0], frames[1])}, {"pairs": [PAIR]}, 0.05)
+    found = {(check.set, check.metric): check for check in judgement.checks}
+    assert found["pairs", "question_ignored"].allowed
+    assert found["pairs texts", "nll"].difference.value == pytest.approx(np.log(0.95 / 0.01))
+    assert found["pairs texts", "accuracy"].difference.value == -1
+    assert [reason.partition(" (")[0] for reason in judgement.reasons] == [
+        "pairs texts: nll +4.5539",
+        "pairs texts: accuracy -1.0000",
+    ]
+
+
+def test_a_set_without_gold_answers_is_judged_by_nll_alone() -> None:
+    soft = fake_predictions(80, 3).assign(gold=-1)
+    judgement = judge({"s": (BAD, GOOD), "soft": (soft, soft.copy())}, {}, 0.05)
+    assert [each.metric for each in judgement.checks if each.set == "soft ratings"] == ["nll"]
+    assert judgement.passed
 
 
 # -- what may be stable ----------------------------------------------------------------------------
@@ -231,6 +264,22 @@ def test_a_suite_that_is_broken_stops_the_gate_and_one_that_is_not_here_is_left_
     with pytest.raises(DataError, match=rf"{file}:1: field 'label' is missing") as caught:
         load_suites(config)
     assert not isinstance(caught.value, MissingDataError)
+
+
+def test_rows_that_a_temperature_may_be_fitted_on_are_neither_asked_nor_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFLEX_DATA", str(tmp_path))
+    file = tmp_path / "mmlu" / "test.jsonl"
+    file.parent.mkdir()
+    item = {"subject": "astronomy", "choices": ["a", "b"], "label": 0}
+    file.write_text(
+        "".join(json.dumps({**item, "id": f"i{i}", "question": f"q {i}"}) + "\n" for i in range(40))
+    )
+    splits = [row.split for row in MMLU().load().rows]
+    assert set(splits) == {"fit", "report"}
+    suites, _ = load_suites(GateConfig(suites=["mmlu"]))
+    assert [row.split for row in suites["mmlu"].rows] == ["report"] * splits.count("report")
 
 
 def test_an_asset_that_no_registry_gives_is_left_out_and_a_corrupt_one_is_not(

@@ -1,8 +1,8 @@
 """May a candidate replace what is stable? Paired, on the same items: not worse anywhere, better somewhere.
 
-On every set NLL and accuracy have to be non-inferior: the whole 95 % interval of the difference lies inside
-the margin. On at least one set one of them has to be better (Holm-corrected over all of them). And the
-answers must not follow the question less than before.
+On every set NLL and accuracy (where there are gold answers) have to be non-inferior: the whole 95 % interval of
+the difference lies inside the margin. On at least one set one of them has to be better (Holm-corrected over all
+of them). And in a suite of question pairs the answers must not follow the question less than before, besides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pandas as pd
 
 from reflex.metrics.paired import ALPHA, compare, holm
 from reflex.metrics.resampling import Difference, differences
-from reflex.metrics.sensitivity import answered_alike
+from reflex.metrics.sensitivity import ITEM_AND_PAIR, alike, joined
 
 METRICS = ("nll", "accuracy")
 IGNORED = "question_ignored"
@@ -59,13 +59,12 @@ def judge(
     """Judge (stable, candidate) predictions of each suite; a suite's sources are its sets.
 
     `pairs`: suite → its `question_pairs` (see reflex.metrics.sensitivity). Raises DataError for frames
-    that do not hold the same items.
+    that do not hold the same items, and for pairs whose questions cannot be compared.
     """
     found: list[Check] = []
     for suite, (stable, candidate) in frames.items():
         if suite in pairs:
             found += _ignored(suite, stable, candidate, pairs[suite], margin, seed)
-            continue
         for source in sorted(set(stable["source"])):
             both = (frame[frame["source"] == source] for frame in (stable, candidate))
             name = source if source == suite else f"{suite} {source}"
@@ -133,41 +132,23 @@ def _ignored(
 
     Allowed unless the interval lies above 0 or the difference above the margin.
     """
-    alike: list[pd.DataFrame] = []
-    for pair in pairs:
-        if pair.get("kind") != "opposite":
-            continue
-        sides = [
-            frame[frame["question_id"] == pair[side]].set_index("item_id")
-            for side in ("a", "b")
-            for frame in (stable, candidate)
-        ]
-        common = sides[0].index
-        for each in sides[1:]:
-            common = common.intersection(each.index)
-        a_stable, a_candidate, b_stable, b_candidate = (each.loc[common] for each in sides)
-        opposed = ~_same(a_stable["target"], b_stable["target"])
-        alike.append(
-            pd.DataFrame(
-                {
-                    "stable": _same(a_stable["probabilities"], b_stable["probabilities"]),
-                    "candidate": _same(a_candidate["probabilities"], b_candidate["probabilities"]),
-                    "group": a_stable["group"].to_numpy(),
-                }
-            )[opposed]
-        )
-    if not alike or not sum(map(len, alike)):
+    opposite = [(pair["a"], pair["b"]) for pair in pairs if pair.get("kind") == "opposite"]
+    if not opposite:
         return []
-    frame = pd.concat(alike)
-    groups = np.asarray(pd.factorize(frame["group"])[0], dtype=np.int64)
-    before, after = (frame[[side]].to_numpy(dtype=np.float64) for side in ("stable", "candidate"))
-    (difference,) = differences(before, after, groups, [IGNORED], ["lower"], seed=seed)
+    before, after = (joined(frame, opposite) for frame in (stable, candidate))
+    both = before.assign(
+        opposed=~alike(before, "target"), before=alike(before, "probabilities")
+    ).merge(after[ITEM_AND_PAIR].assign(after=alike(after, "probabilities")), on=ITEM_AND_PAIR)
+    both = both[both["opposed"]]
+    if not len(both):
+        return []
+    (difference,) = differences(
+        *(both[[side]].to_numpy(dtype=np.float64) for side in ("before", "after")),
+        np.asarray(pd.factorize(both["group"].astype(str))[0], dtype=np.int64),
+        [IGNORED],
+        ["lower"],
+        seed=seed,
+    )
     worse = difference.low is not None and difference.low > 0
     far = difference.value is not None and difference.value > margin
     return [Check(suite, IGNORED, difference, not (worse or far), False)]
-
-
-def _same(a: pd.Series, b: pd.Series) -> np.ndarray:
-    """`answered_alike` of two columns of yes/no distributions."""
-    first, second = (np.array([row[0] for row in side], dtype=np.float64) for side in (a, b))
-    return answered_alike(first, second)

@@ -14,11 +14,14 @@ import numpy as np
 import pandas as pd
 
 from reflex.errors import DataError
-from reflex.metrics.frame import Floats, Ints
+from reflex.metrics.frame import Bools, Floats, Ints
 from reflex.metrics.intervals import Metric, mean, share
 from reflex.readouts.merge import per_wording, wording_disagreement
 
 KINDS = ("opposite", "paraphrase")
+
+ITEM_AND_PAIR = ["item_id", "question_id", "question_id_b"]
+"""What names a row of `joined`."""
 
 DEFINITIONS: dict[str, str] = {
     "opposite_gap": "opposite yes/no questions a, b over one state: mean |p_a - (1 - p_b)|, 0..1; "
@@ -49,24 +52,27 @@ def compute(df: pd.DataFrame, pairs: Iterable[Mapping[str, str]] = ()) -> dict[s
         (opposite if kind == "opposite" else paraphrase).append((pair["a"], pair["b"]))
     found: dict[str, Metric] = {}
     if opposite:
-        found |= _opposites(_joined(df, opposite))
+        found |= _opposites(joined(df, opposite))
     if paraphrase:
-        found |= _paraphrases(_joined(df, paraphrase))
+        found |= _paraphrases(joined(df, paraphrase))
     return found | _wordings(df)
 
 
-def _joined(df: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    """One row per item and pair: columns of question a, and of question b with the suffix `_b`."""
+def joined(df: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """One row per item and pair: columns of question a, and of question b with the suffix `_b`.
+
+    Raises DataError for a question that is nowhere, or two that have different options.
+    """
     parts = []
     for a, b in pairs:
         sides = [df[df["question_id"] == name] for name in (a, b)]
         for name, side in zip((a, b), sides, strict=True):
             if not len(side):
                 raise DataError(f"question_pairs: no answer to a question {name!r}")
-        joined = sides[0].merge(sides[1], on="item_id", suffixes=("", "_b"))
-        if any(list(x) != list(y) for x, y in zip(joined["keys"], joined["keys_b"])):
+        both = sides[0].merge(sides[1], on="item_id", suffixes=("", "_b"))
+        if any(list(x) != list(y) for x, y in zip(both["keys"], both["keys_b"])):
             raise DataError(f"question_pairs: {a!r} and {b!r} have different options")
-        parts.append(joined)
+        parts.append(both)
     return pd.concat(parts, ignore_index=True)
 
 
@@ -83,30 +89,33 @@ def _yes(df: pd.DataFrame, column: str) -> Floats:
     return np.array([row[0] for row in df[column]], dtype=np.float64)
 
 
-def _opposites(joined: pd.DataFrame) -> dict[str, Metric]:
-    p_a, p_b = _yes(joined, "probabilities"), _yes(joined, "probabilities_b")
-    t_a, t_b = _yes(joined, "target"), _yes(joined, "target_b")
-    groups = _groups(joined)
-    alike, labels_alike = (answered_alike(*each).astype(float) for each in ((p_a, p_b), (t_a, t_b)))
+def _opposites(pairs: pd.DataFrame) -> dict[str, Metric]:
+    p_a, p_b = _yes(pairs, "probabilities"), _yes(pairs, "probabilities_b")
+    t_a, t_b = _yes(pairs, "target"), _yes(pairs, "target_b")
+    groups = _groups(pairs)
     return {
         "opposite_gap": mean(
             np.abs(p_a - (1 - p_b)), groups, labels=float(np.abs(t_a - (1 - t_b)).mean())
         ),
-        "question_ignored": {**share(alike, groups), "labels": float(labels_alike.mean())},
+        "question_ignored": {
+            **share(alike(pairs, "probabilities").astype(float), groups),
+            "labels": float(alike(pairs, "target").mean()),
+        },
     }
 
 
-def answered_alike(a: Floats, b: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Whether two probabilities of yes lie on one side of a half, or both on it: who says one half to every
-    question ignores it too."""
+def alike(pairs: pd.DataFrame, column: str) -> Bools:
+    """Of `joined` yes/no questions, whether both probabilities of yes lie on one side of a half, or both on it:
+    who says one half to every question ignores it too. Raises DataError for another type of question."""
+    a, b = _yes(pairs, column), _yes(pairs, f"{column}_b")
     return np.asarray(np.sign(a - 0.5) == np.sign(b - 0.5))
 
 
-def _paraphrases(joined: pd.DataFrame) -> dict[str, Metric]:
-    pairs = list(zip(joined["probabilities"], joined["probabilities_b"]))
-    gap = np.array([np.abs(np.subtract(a, b)).sum() / 2 for a, b in pairs])
-    flips = np.array([float(np.argmax(a) != np.argmax(b)) for a, b in pairs])
-    groups = _groups(joined)
+def _paraphrases(pairs: pd.DataFrame) -> dict[str, Metric]:
+    answers = list(zip(pairs["probabilities"], pairs["probabilities_b"]))
+    gap = np.array([np.abs(np.subtract(a, b)).sum() / 2 for a, b in answers])
+    flips = np.array([float(np.argmax(a) != np.argmax(b)) for a, b in answers])
+    groups = _groups(pairs)
     return {"paraphrase_gap": mean(gap, groups), "paraphrase_flips": share(flips, groups)}
 
 
