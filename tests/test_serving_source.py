@@ -14,6 +14,8 @@ from reflex.build import build_decider, to_object
 from reflex.errors import BackboneError, ConfigError, RecordError
 from reflex.loading import compose
 from reflex.serving.config import ServeConfig
+from reflex.serving.engine import Engine
+from reflex.serving.logs import JsonFormatter
 from reflex.serving.source import checked, resolve
 from reflex.tracking.record import RunRecord
 
@@ -75,6 +77,22 @@ def test_a_recorded_run_by_hash(run: RunRecord, digits: int) -> None:
     request = {"state": "x", "questions": {"q": {"type": "noul", "instructions": "?"}}}
     own = build_decider(compose(BASE)).answer(request)
     assert decider.answer(request).answers == own.answers
+
+
+def test_a_recorded_run_says_it_is_ready_and_all_that_is_known_of_it(
+    run: RunRecord, caplog: pytest.LogCaptureFixture
+) -> None:
+    cfg, served = resolve([f"run={run.hash[:16]}"])
+    engine = Engine(ServeConfig(warm_up=False), lambda: build_decider(cfg), served.source)
+    with caplog.at_level("INFO", logger="reflex.serving"):
+        engine._start()
+    engine.stop()
+    lines = [json.loads(JsonFormatter().format(entry)) for entry in caplog.records]
+    (line,) = [line for line in lines if line.get("event") == "ready"]
+    assert (line["logger"], line["level"]) == ("reflex.serving", "info")
+    assert line["message"].startswith("ready after ")
+    told = {"name": "orders=two", "released": "2026-01-01", "run": run.hash, "status": "ready"}
+    assert line.items() >= told.items()
 
 
 def test_the_command_line_wins(run: RunRecord, tmp_runs: Path) -> None:

@@ -89,14 +89,15 @@ class Engine:
                 str(error) if isinstance(error, ReflexError) else f"{type(error).__name__}: {error}"
             )
             self.status = "failed"
-            log.error("loading failed: %s", self.error, extra={"event": "failed"})
+            log.error("loading failed: %s", self.error, extra={"fields": {"event": "failed"}})
             if not isinstance(error, ReflexError):
                 log.debug("traceback", exc_info=error)
             return
         self.load_s = time.monotonic() - started
         if self.status == "loading":
             self.status = "ready"
-            log.info("ready after %.1f s", self.load_s, extra={"event": "ready", **self.facts()})
+            fields = {"event": "ready", **self.facts()}
+            log.info("ready after %.1f s", self.load_s, extra={"fields": fields})
 
     def _attach(self, decider: Decider) -> None:
         """Put cache and batcher around a loaded decider."""

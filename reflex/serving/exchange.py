@@ -105,7 +105,7 @@ class Exchange:
             reply = error_reply(error, door)
             told.fields["error"] = type(error).__name__
             if reply.status_code == 500:
-                log.error("internal error", exc_info=error, extra={"id": told.id})
+                log.error("internal error", exc_info=error, extra={"fields": {"id": told.id}})
         finally:
             self.arriving -= 1
             self.announced -= size
@@ -217,18 +217,16 @@ class Exchange:
             self.metrics.phase.labels(phase).observe(taken)
         if log.isEnabledFor(logging.INFO):
             phases = {f"{name}_ms": round(1000 * s, 2) for name, s in told.phases.items()}
-            log.info(
-                "",
-                extra={
-                    "event": "request",
-                    "id": told.id,
-                    "path": told.path,
-                    "status": reply.status_code,
-                    "ms": round(1000 * seconds, 2),
-                    **phases,
-                    **{k: v for k, v in told.fields.items() if v is not None},
-                },
-            )
+            fields = {
+                "event": "request",
+                "id": told.id,
+                "path": told.path,
+                "status": reply.status_code,
+                "ms": round(1000 * seconds, 2),
+                **phases,
+                **{k: v for k, v in told.fields.items() if v is not None},
+            }
+            log.info("", extra={"fields": fields})
         return reply
 
 

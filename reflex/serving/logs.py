@@ -8,11 +8,12 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
-
 
 class JsonFormatter(logging.Formatter):
-    """Record fields given through `extra=` become keys of the object."""
+    """What is logged with `extra={"fields": {...}}` becomes keys of the object.
+
+    One key of `extra` for all of them: logging itself refuses names that its records use, such as `name`.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -23,7 +24,9 @@ class JsonFormatter(logging.Formatter):
         message = record.getMessage()
         if message:
             line["message"] = message
-        line |= {k: v for k, v in vars(record).items() if k not in _STANDARD}
+        line = (
+            line | getattr(record, "fields", {}) | line
+        )  # the record's own stay, and stay in front
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str, ensure_ascii=True)

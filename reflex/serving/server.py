@@ -69,7 +69,7 @@ def serve(cfg: DictConfig, run: ServedRun) -> None:
         "listening on http://%s:%d",
         config.host,
         sock.getsockname()[1],
-        extra={"event": "listening"},
+        extra={"fields": {"event": "listening"}},
     )
     server = uvicorn.Server(settings)
 
@@ -80,4 +80,4 @@ def serve(cfg: DictConfig, run: ServedRun) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     server.run(sockets=[sock])
-    log.info("stopped", extra={"event": "stopped"})
+    log.info("stopped", extra={"fields": {"event": "stopped"}})
