@@ -84,7 +84,8 @@ def test_every_figure_of_an_incomplete_suite_has_its_word_and_no_macro(tmp_path:
     ]
     assert "on these rows (stand-in (weakest of 2)) (n 60)" in uniform
     (means, _) = [line for line in sections["By source"].splitlines() if line.startswith("- ")]
-    assert "mean ECE-10 over 2 sources (stand-in (weakest of 2))" in means
+    against = "2 of them against the labels' own probabilities"
+    assert f"mean ECE-10 over 2 sources, {against} (stand-in (weakest of 2))" in means
     assert "On these rows: exact: boolq; stand-in: paws; missing: squad2." in sections["Verdict"]
     accuracy = metrics_by(frame_of(("boolq", "paws")), {}, 0)["source"]["boolq"]["accuracy"][
         "value"
@@ -172,6 +173,8 @@ def test_every_question_of_a_source_has_its_own_constant_answer() -> None:
     assert beyond["value"] == pytest.approx((5 + 4) / 15 - 10 / 15)
     assert (beyond["n"], beyond["low"] < beyond["value"] < beyond["high"]) == (15, True)
     assert constant_answer(differing.iloc[5:])[0] is None
+    once = same.assign(question_id=[f"q{n}" for n in range(10)])
+    assert constant_correct(once).tolist() == constant_correct(same).tolist(), "asked once each"
 
 
 def test_long_tables_are_folded_and_categories_shown(tmp_path: Path) -> None:
@@ -189,11 +192,15 @@ def test_long_tables_are_folded_and_categories_shown(tmp_path: Path) -> None:
 
 def test_calibration_and_what_it_does_to_families_left_out(tmp_path: Path) -> None:
     error = {"n": 9, "nll": 1.25, "ece_15": 0.5}
+    beside = {"n": 7, "reference_mean": 0.125, "reference_high": 0.25}
     news = {"n": 40, "nll_raw": 1.0, "nll": 1.25, "low": 0.125, "high": 0.375}
     fit = {
         "temperatures": {"choice": 2.5},
         "fallbacks": {"noul": {"to": "all", "why": "3 rows, 50 are needed"}},
-        "errors": {"raw": error, "left_out": {**error, "families": {"news": news}}},
+        "errors": {
+            "raw": {**error, "ece_15_of": beside},
+            "left_out": {**error, "families": {"news": news}},
+        },
         "warnings": ["fitted without news, it makes news worse", "30 rows are few"],
         "prior": None,
     }
@@ -201,7 +208,10 @@ def test_calibration_and_what_it_does_to_families_left_out(tmp_path: Path) -> No
     sweep = sweep_of(tmp_path, suite_facts({"boolq": "exact"}), frame, data={"calibration": fit})
     text = text_of(sweep, tmp_path)["Calibration"]
     assert "| orders=one | choice | 2.500 |" in text
-    assert "| orders=one | a family left out of the fit | 1.2500 | 0.5000 | 9 |" in text
+    assert "| orders=one | a family left out of the fit | 1.2500 | 0.5000 | – | 9 |" in text
+    assert (
+        "| orders=one | fit rows, before | 1.2500 | 0.5000 (cal. 0.125, ≤ 0.250) | 7 | 9 |" in text
+    )
     assert "bucket noul uses all: 3 rows, 50 are needed" in text
     assert "- orders=one: 30 rows are few" in text
     # Every family left out, better or worse, with n and interval.

@@ -102,6 +102,22 @@ def test_soft_reference_has_the_right_level() -> None:
     assert called <= 18
 
 
+def test_one_divided_label_does_not_widen_what_chance_would_show() -> None:
+    """200 answers of .95, half of them right: what a calibrated model would show there stays what it is when one
+    of the labels is divided, and when shares of raters are far off, only their spread counts."""
+    stated, right = np.full(200, 0.95), np.tile([1.0, 0.0], 100)
+    one = right.copy()
+    one[0] = 0.5
+    rng = np.random.default_rng
+    hard, mixed = (ece(stated, outcome, 10, rng(0)) for outcome in (right, one))
+    assert mixed["reference_mean"] == pytest.approx(hard["reference_mean"], rel=0.1)
+    assert mixed["reference_high"] == pytest.approx(hard["reference_high"], rel=0.1)
+    shares = np.random.default_rng(1).binomial(10, 0.6, 200) / 10
+    near, far = (ece(np.full(200, p), shares, 10, rng(0)) for p in (0.6, 0.95))
+    assert far["reference_mean"] == pytest.approx(near["reference_mean"], rel=0.15)
+    assert far["p_value"] == pytest.approx(1 / 1001)
+
+
 def test_reliability_table_adds_up() -> None:
     frame = simulated(600, sharpness=1.5)
     table = reliability(frame, bins=10)

@@ -18,6 +18,7 @@ from torchmetrics.classification import MulticlassCalibrationError
 from reflex.contract import choice_confidence, score_confidence
 from reflex.metrics import DEFINITIONS, compute, compute_by, scores
 from reflex.metrics.frame import items
+from reflex.metrics.intervals import effective_groups, mean, share
 from reflex.metrics.selective import auroc
 from tests.test_metrics_frame import changed, predictions, simulated, softmax
 
@@ -138,6 +139,25 @@ def test_repeated_rows_of_a_group_add_no_certainty() -> None:
         assert compute(few)[name]["low"] is None
         assert compute(once[:10])[name]["low"] is not None
     assert compute(few)["accuracy"]["low"] is not None
+
+
+def test_one_large_group_is_not_many() -> None:
+    """An author with half the rows: his luck is in every figure, and the interval has to know it."""
+    assert effective_groups(np.array([7] * 30)) == 30
+    assert effective_groups(np.array([190] + [10] * 19)) == pytest.approx(3.8)
+    lonely = np.repeat(np.arange(20), [190] + [10] * 19)
+    assert mean(np.random.default_rng(0).normal(size=380), lonely)["low"] is None
+    sizes = [60, 40, 30] + [10] * 30
+    group_n = np.repeat(np.arange(len(sizes)), sizes)
+    held = {"mean": 0, "share": 0}
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        effect_n = rng.normal(size=len(sizes))[group_n]
+        found = mean(effect_n + rng.normal(size=len(group_n)), group_n)
+        held["mean"] += found["low"] < 0 < found["high"]
+        found = share((rng.normal(size=len(group_n)) < effect_n).astype(float), group_n)
+        held["share"] += found["low"] < 0.5 < found["high"]
+    assert min(held.values()) >= 368, held
 
 
 def certain(n: int, options: int) -> list[list[float]]:

@@ -48,11 +48,12 @@ def two_rows() -> pd.DataFrame:
 def test_the_uniform_answer_by_hand(tmp_path: Path) -> None:
     (cell,) = cells(tmp_path, two_rows())
     found = uniform(cell)
-    assert (found.accuracy, found.n) == (0.5, 2)  # the tied label is left out
+    assert (found.accuracy, found.n, found.scored) == (0.5, 2, 1)  # the tied label is left out
     assert found.nll == pytest.approx((math.log(2) + math.log(3)) / 2)
     brier = (2 * 0.25 + 2 * (1 / 6) ** 2 + (1 / 3) ** 2) / 2
     assert found.brier == pytest.approx(brier)
     assert "accuracy 0.5000 expected, NLL 0.8959" in uniform_text([cell])
+    assert uniform_text([cell]).endswith("on these rows (n 2, 1 with one gold answer).")
 
 
 def test_cells_on_the_same_rows_share_one_sentence(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import t
 from rich.console import Console
 
 from reflex import report
@@ -101,7 +102,8 @@ def test_page_says_what_the_records_say(places: Places):
     row = next(line for line in text.splitlines() if "four − orders=one | Brier score" in line)
     assert f"| {brier.value:+.4f} | {brier.low:+.4f} to {brier.high:+.4f} |" in row
     assert brier.detectable is not None
-    assert brier.detectable_of(2) == pytest.approx(brier.detectable * 3.0830 / 2.8016, rel=1e-3)
+    one, two = (t.ppf([1 - 0.025 / many, 0.8], brier.groups - 1).sum() for many in (1, 2))
+    assert brier.detectable_of(2) == pytest.approx(brier.detectable * two / one)
     assert row.endswith(f"| {brier.n} | {brier.detectable_of(2):.4f} |")
     assert "| 51.2 | 3.50 |" in text
     assert "`c0ffeec0ffee`" in text

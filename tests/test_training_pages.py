@@ -76,7 +76,8 @@ def test_a_verdict_between_trainings_says_that_each_was_trained_once() -> None:
             {"training": {"plan_sha256": "a", "curve": curve}} if curve else {} for curve in curves
         ]
         cells = {
-            str(n): SimpleNamespace(record=SimpleNamespace(data=f)) for n, f in enumerate(facts)
+            str(n): SimpleNamespace(record=SimpleNamespace(data=f, backbone={}))
+            for n, f in enumerate(facts)
         }
         return [SimpleNamespace(cells=cells)]
 
@@ -85,6 +86,9 @@ def test_a_verdict_between_trainings_says_that_each_was_trained_once() -> None:
     assert "trained once each" in trained_once(judged([], one)), "a frozen backbone and a training"
     assert trained_once(judged(one, one)) == "", "one training, read in two ways"
     assert trained_once(judged([], [])) == ""
+    served = judged([], [])
+    served[0].cells["1"].record.backbone = {"adapter_sha256": "b"}
+    assert "trained once each" in trained_once(served), "trained elsewhere: an adapter"
 
 
 def row(number: int, family: str) -> Row:

@@ -14,8 +14,8 @@ from reflex.calibration.minimise import Bools, Bucket
 from reflex.calibration.prior import PositionPrior
 from reflex.calibration.scored import Floats, Scored, pack
 from reflex.hashing import stable_hash
-from reflex.metrics.ece import Binned
-from reflex.metrics.intervals import mean
+from reflex.metrics.ece import Binned, ece
+from reflex.metrics.intervals import generator, mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,10 +133,16 @@ def report_error(frame: pd.DataFrame, found: Calibration) -> dict[str, Any]:
 
 
 def _error(scored: Scored, temperature_n: Floats) -> dict[str, Any]:
+    """NLL of all n rows; ECE of those with one gold answer, and beside it their number and what a calibrated model
+    would show there."""
+    name = f"ece_{ECE_BINS}"
+    found = ece(*scored.top(temperature_n), ECE_BINS, generator(0, name))
+    beside = ("n", "reference_mean", "reference_high")
     return {
         "n": len(scored),
         "nll": float(scored.nll(temperature_n).mean()),
-        f"ece_{ECE_BINS}": ece_of(scored, temperature_n),
+        name: found["value"],
+        f"{name}_of": {key: found[key] for key in beside if key in found},
     }
 
 

@@ -24,12 +24,13 @@ def constant_correct(df: pd.DataFrame) -> Floats:
     """1.0 where the best constant answer to that question is right, for the rows of `df` with a gold answer.
 
     Every question of a suite has its own: the option that is right most often, or, where rows differ in their
-    options, the place in the declared list. It is chosen on these rows, so it is not below what guessing by
-    frequency reaches on new ones.
+    options, the place in the declared list. Questions asked once share one: an answer to each of them alone would
+    always be right. It is chosen on these rows, so it is not below what guessing by frequency reaches on new ones.
     """
-    scored = df[df["gold"] >= 0]
+    scored = df[df["gold"] >= 0].reset_index(drop=True)
     correct_n = np.zeros(len(scored))
-    for places in scored.reset_index(drop=True).groupby("question_id").indices.values():
+    asked_n = scored.groupby("question_id")["gold"].transform("size")
+    for places in scored.groupby(scored["question_id"].where(asked_n > 1, "")).indices.values():
         rows = scored.iloc[places]
         keys, gold = [list(map(str, each)) for each in rows["keys"]], rows["gold"].tolist()
         if len({frozenset(each) for each in keys}) == 1:

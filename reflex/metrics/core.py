@@ -22,7 +22,7 @@ _ECE = (
     "sampling noise taken out"
 )
 _GOLD = "whether the top answer is the gold one"
-_SOFT = "the label's probability of the top answer (soft labels)"
+_SOFT = "the label's probability of the top answer (soft labels, their spread as seen in each bin)"
 _AUROC = "AUROC of {what} for right against wrong answers; DeLong interval"
 
 DEFINITIONS: dict[str, str] = {

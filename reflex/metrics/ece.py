@@ -49,6 +49,7 @@ class Binned:
         self.index_b, self.starts_b, self.count_b = np.unique(
             index_n[order], return_index=True, return_counts=True
         )
+        self.hard_n = np.isin(self.outcome_n, (0.0, 1.0))
         self.bin_n = np.repeat(np.arange(len(self.index_b)), self.count_b)
         self.confidence_b = np.add.reduceat(self.confidence_n, self.starts_b)
         self.outcome_b = np.add.reduceat(self.outcome_n, self.starts_b)
@@ -59,34 +60,36 @@ class Binned:
         return float(np.abs(self.outcome_b - self.confidence_b).sum() / len(self.bin_n))
 
     def calibrated_outcomes(self, rng: np.random.Generator) -> Floats:
-        """Outcome sums (DRAWS × bins) of a model that is right with exactly its stated
-        confidence."""
-        return np.concatenate(
-            [
-                np.add.reduceat(
-                    (rng.random(shape) < self.confidence_n).astype(np.float64),
-                    self.starts_b,
-                    axis=1,
-                )
-                for shape in self._shapes()
-            ]
+        """Outcome sums (DRAWS × bins) of a model that is right with exactly its stated confidence.
+
+        The spread of rater shares, outcomes between 0 and 1, is unknown: theirs are the confidence and a residual of
+        the size seen, less the mean of such residuals in the bin, with a random sign.
+        """
+        divided_n = ~self.hard_n
+        count_b = np.add.reduceat(divided_n.astype(np.float64), self.starts_b)
+        residual_n = np.where(divided_n, self.outcome_n - self.confidence_n, 0.0)
+        # One share alone has no spread to be seen: its whole residual stands for it.
+        several_b = count_b > 1
+        mean_b = np.where(
+            several_b, np.add.reduceat(residual_n, self.starts_b) / np.maximum(count_b, 1), 0
         )
+        grown_b = np.where(several_b, np.sqrt(count_b / np.maximum(count_b - 1, 1)), 1)
+        spread_n = (residual_n - mean_b[self.bin_n]) * grown_b[self.bin_n]
+        parts = []
+        for shape in self._shapes():
+            outcome_rn = (rng.random(shape) < self.confidence_n).astype(np.float64)
+            if divided_n.any():
+                signs_rn = rng.integers(0, 2, size=shape, dtype=np.int8) * 2.0 - 1.0
+                outcome_rn = np.where(
+                    divided_n, self.confidence_n + signs_rn * spread_n, outcome_rn
+                )
+            parts.append(np.add.reduceat(outcome_rn, self.starts_b, axis=1))
+        return np.concatenate(parts)
 
     def reference(self, rng: np.random.Generator) -> Floats:
         """ECE of DRAWS consistency resamples."""
         sums_rb = self.calibrated_outcomes(rng)
         return np.asarray(np.abs(sums_rb - self.confidence_b).sum(axis=1) / len(self.bin_n))
-
-    def flipped_reference(self, rng: np.random.Generator) -> Floats:
-        """The same for outcomes between 0 and 1 (rater shares), whose spread is unknown: residuals
-        keep their size and get random signs, so the expected gap is zero."""
-        residual_n = self.outcome_n - self.confidence_n
-        parts = []
-        for shape in self._shapes():
-            signs_rn = rng.integers(0, 2, size=shape, dtype=np.int8) * 2.0 - 1.0
-            sums_rb = np.add.reduceat(signs_rn * residual_n, self.starts_b, axis=1)
-            parts.append(np.abs(sums_rb).sum(axis=1) / len(self.bin_n))
-        return np.concatenate(parts)
 
     def debiased(self) -> float:
         """ECE without the part that sampling noise adds.
@@ -119,7 +122,7 @@ class Binned:
         for rater shares."""
         share_b = (self.outcome_b + 1) / (self.count_b + 2)
         bernoulli_b = share_b * (1 - share_b) / self.count_b
-        if np.isin(self.outcome_n, (0.0, 1.0)).all():
+        if self.hard_n.all():
             return np.asarray(bernoulli_b)
         residual_n = self.outcome_n - self.confidence_n
         mean_b = np.add.reduceat(residual_n, self.starts_b) / self.count_b
@@ -147,8 +150,7 @@ def ece(confidence_n: Floats, outcome_n: Floats, bins: int, rng: np.random.Gener
     if not n:
         return metric(None, 0)
     binned = Binned(confidence_n, outcome_n, bins)
-    hard = bool(np.isin(outcome_n, (0.0, 1.0)).all())
-    reference_r = binned.reference(rng) if hard else binned.flipped_reference(rng)
+    reference_r = binned.reference(rng)
     # A tolerance, so that resamples equal to the observed value up to rounding count as equal.
     at_least = int((reference_r >= binned.ece - 1e-12).sum())
     return metric(

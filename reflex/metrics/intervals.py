@@ -23,7 +23,8 @@ JSON-safe."""
 LEVEL = 0.95
 
 MIN_GROUPS = 10
-"""With fewer groups an interval of a mean says little of what it should: none is given."""
+"""With fewer groups, as `effective_groups` counts them, an interval of a mean says little of what it should: none
+is given."""
 
 
 def metric(
@@ -58,22 +59,32 @@ def dense(group_n: Ints) -> tuple[Ints, int]:
     return codes_n.astype(np.int64), len(values)
 
 
-def standard_error(x_n: Floats, group_n: Ints) -> tuple[float, int]:
+def effective_groups(size_g: Ints) -> float:
+    """How many groups of equal size say as much about the spread as these: (Σ_g n_g)² / Σ_g n_g², G at most.
+
+    One author of half the rows is not one of twenty authors (Kish 1965; Carter, Schnepel and Steigerwald 2017).
+    """
+    return float(size_g.sum() ** 2 / np.square(size_g).sum()) if len(size_g) else 0.0
+
+
+def standard_error(x_n: Floats, group_n: Ints) -> tuple[float, float]:
     """Standard error of the mean of `x_n` with groups as the sampling unit, and the number of
-    groups.
+    groups as `effective_groups` counts them.
 
     sqrt(G/(G-1) Σ_g (Σ_{i in g} (x_i - x̄))²) / n, the cluster-robust form (Liang and Zeger 1986);
     with one row per group it is the usual s/√n. NaN with fewer than two groups.
     """
     codes_n, groups = dense(group_n)
+    effective = effective_groups(np.bincount(codes_n, minlength=groups))
     if groups < 2:
-        return math.nan, groups
+        return math.nan, effective
     sums_g = np.bincount(codes_n, weights=x_n - x_n.mean(), minlength=groups)
-    return float(np.sqrt(groups / (groups - 1) * np.square(sums_g).sum()) / len(x_n)), groups
+    return float(np.sqrt(groups / (groups - 1) * np.square(sums_g).sum()) / len(x_n)), effective
 
 
 def mean(x_n: Floats, group_n: Ints, **extras: Any) -> Metric:
-    """Mean with a 95 % t interval on G-1 degrees of freedom; no interval with fewer than MIN_GROUPS groups."""
+    """Mean with a 95 % t interval, its degrees of freedom the effective groups less one; no interval with fewer
+    than MIN_GROUPS of them."""
     if not len(x_n):
         return metric(None, 0, **extras)
     error, groups = standard_error(x_n, group_n)
@@ -96,8 +107,8 @@ def share(hit_n: Floats, group_n: Ints, **extras: Any) -> Metric:
     """Share of ones with Wilson's interval.
 
     Where groups repeat, n is divided by the design effect (never below 1, Kish 1965) and by (t/z)² for the few
-    groups it was estimated from (Korn and Graubard 1998); `n_effective` says what is left. With all hits or
-    none the design effect is unknown and the number of groups stands in.
+    effective groups it was estimated from (Korn and Graubard 1998); `n_effective` says what is left. With all hits
+    or none the design effect is unknown and the number of effective groups stands in.
     """
     n = len(hit_n)
     if not n:
@@ -107,10 +118,11 @@ def share(hit_n: Floats, group_n: Ints, **extras: Any) -> Metric:
     error, groups = standard_error(hit_n, group_n)
     if groups < n:
         spread = value * (1 - value) / n
-        unknown = groups < 2 or spread == 0
-        effective = float(groups) if unknown else n / max(1.0, error**2 / spread)
-        if groups > 1:
-            effective *= float(ndtri((1 + LEVEL) / 2) / stdtrit(groups - 1, (1 + LEVEL) / 2)) ** 2
+        unknown = math.isnan(error) or spread == 0
+        effective = groups if unknown else n / max(1.0, error**2 / spread)
+        if not math.isnan(error):
+            t = stdtrit(max(1.0, groups - 1), (1 + LEVEL) / 2)
+            effective *= float(ndtri((1 + LEVEL) / 2) / t) ** 2
         extras = {**extras, "n_effective": effective}
     low, high = wilson(value * effective, effective)
     return metric(value, n, low, high, **extras)

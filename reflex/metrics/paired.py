@@ -22,8 +22,8 @@ ALPHA = 0.05
 PAIRED_METRICS = {"nll": "lower", "brier": "lower", "accuracy": "higher"}
 LABELS = {"nll": "NLL", "brier": "Brier score", "accuracy": "accuracy"}
 EXACT_BELOW = 25
-"""McNemar's exact test is used with fewer discordant rows than this, else chi-squared with
-correction."""
+"""McNemar's exact test is used with fewer discordant rows than this, else chi-squared with correction; and a
+difference in accuracy then claims no more than that test does (`_at_most_exact`)."""
 
 _KEY = ["item_id", "question_id"]
 _TARGET_TOLERANCE = 1e-9
@@ -75,7 +75,9 @@ def compare(
     left, right = _join(baseline, candidate, names)
     a, b = items(left), items(right)
     _check_targets(left, right, a, b, names)
+    counts = _mcnemar(a, b)
     found = _differences(a, b, resamples, seed)
+    found["accuracy"] = _at_most_exact(found["accuracy"], counts)
     comparison = Comparison(
         baseline=names[0],
         candidate=names[1],
@@ -84,7 +86,7 @@ def compare(
         dropped_candidate=len(candidate) - len(b),
         groups=dense(a.group_n)[1],
         differences=found,
-        mcnemar=_mcnemar(a, b),
+        mcnemar=counts,
         metric=metric,
         margin=margin,
         verdict="",
@@ -140,7 +142,7 @@ def sentence(
     more = ""
     if margin and max(-difference.low, difference.high) < margin:
         more = "; any difference is smaller than the margin"
-    elif (detectable := difference.detectable_of(comparisons)) is not None:
+    elif (detectable := difference.detectable_of(comparisons, margin)) is not None:
         more = f"; a difference of {detectable:.4f} would have been found in 80 % of cases"
     return f"Cannot tell whether {who} differs from {than}{beyond}: {size}{more}."
 
@@ -195,6 +197,21 @@ def _differences(a: Items, b: Items, resamples: int, seed: int) -> dict[str, Dif
         right_a, right_b, a.group_n[keep_n], ["accuracy"], ["higher"], resamples, seed
     )
     return {difference.metric: difference for difference in found}
+
+
+def _at_most_exact(difference: Difference, counts: Mapping[str, Any]) -> Difference:
+    """The difference in accuracy with McNemar's exact p-value as its floor, and the interval that inverts that test
+    (Clopper and Pearson's for the share gained of the d discordant rows, times d/n) inside its own, where few
+    answers differ: resampling four gains and no loss never shows a loss.
+    """
+    from statsmodels.stats.proportion import proportion_confint
+
+    gained, discordant, n = counts["gained"], counts["gained"] + counts["lost"], counts["n"]
+    if not counts["exact"] or not discordant:
+        return difference
+    share_2 = np.array(proportion_confint(gained, discordant, alpha=ALPHA, method="beta"))
+    low, high = ((2 * share_2 - 1) * discordant / n).tolist()
+    return difference.at_least(low, high, counts["p_value"])
 
 
 def _mcnemar(a: Items, b: Items) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The paired bootstrap: differences of means over the same rows, resampled by group.
 
-Intervals are percentile intervals, widened for few groups (Hesterberg 2015, "expanded percentile");
-p-values invert the same intervals, so that the two never contradict each other.
+Intervals are percentile intervals, widened for few groups (Hesterberg 2015, "expanded percentile"), counted as
+`effective_groups` does; p-values invert the same intervals, so that the two never contradict each other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from reflex.metrics.frame import Floats, Ints
-from reflex.metrics.intervals import LEVEL, MIN_GROUPS, dense, plain, standard_error
+from reflex.metrics.intervals import (
+    LEVEL,
+    MIN_GROUPS,
+    dense,
+    effective_groups,
+    plain,
+    standard_error,
+)
 
 RESAMPLES = 4000
 POWER = 0.80
@@ -38,28 +45,35 @@ class Difference:
     baseline: float | None
     candidate: float | None
     detectable: float | None
-    """Smallest true difference that would be called with 80 % power at 5 %: 2.8 of its standard errors, which are
-    over groups where rows share them. `detectable_of` says it of one among several."""
+    """Smallest true difference that would be called with 80 % power at 5 %: 2.8 of its standard errors where groups
+    are many, more where they are few. `detectable_of` says it of one among several."""
+    effective: float = field(default=0.0, repr=False)
+    """Groups as `effective_groups` counts them."""
     resampled: Floats | None = field(default=None, repr=False, compare=False)
+    exact_p: float = field(default=0.0, repr=False)
+    """No p-value is below this one: of an exact test, where so few rows differ that resampling says too much."""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-safe, without the resamples."""
+        """JSON-safe, without what the test needs."""
         names = ("metric", "better_when", "value", "low", "high", "p_value", "n", "groups")
         more = ("baseline", "candidate", "detectable")
         return {name: plain(getattr(self, name)) for name in (*names, *more)}
 
-    def detectable_of(self, comparisons: int) -> float | None:
-        """As `detectable` where Holm's correction is over `comparisons`: its first step asks for 5 % of that."""
+    def detectable_of(self, comparisons: int, margin: float = 0.0) -> float | None:
+        """As `detectable` where Holm's correction is over `comparisons`, whose first step asks for 5 % of that, and
+        what is called has to lie beyond `margin`."""
         if self.detectable is None:
             return None
-        return self.detectable * _power_z(comparisons) / _power_z()
+        return margin + self.detectable * (
+            _power(self.effective, comparisons) / _power(self.effective)
+        )
 
     @property
     def p_at_most(self) -> bool:
         """Whether no resample crossed zero: then `p_value` is the smallest that so many resamples can tell."""
         if self.resampled is None or self.p_value is None:
             return False
-        return self.p_value <= _two_sided(0, len(self.resampled), self.groups)
+        return self.p_value <= _two_sided(0, len(self.resampled), self.effective)
 
     def p_beyond(self, margin: float = 0.0) -> tuple[float, float]:
         """Two-sided p-values (better, worse): that the candidate is not better (worse) by more than
@@ -74,9 +88,16 @@ class Difference:
         not_worse = int((gain_r >= -margin).sum())
         count = len(gain_r)
         return (
-            _two_sided(not_better, count, self.groups),
-            _two_sided(not_worse, count, self.groups),
+            max(self.exact_p, _two_sided(not_better, count, self.effective)),
+            max(self.exact_p, _two_sided(not_worse, count, self.effective)),
         )
+
+    def at_least(self, low: float, high: float, exact_p: float) -> Difference:
+        """This difference with an interval no narrower than low..high, and no p-value below `exact_p`."""
+        if self.low is None or self.high is None:
+            return self
+        wider = replace(self, low=min(self.low, low), high=max(self.high, high), exact_p=exact_p)
+        return replace(wider, p_value=min(wider.p_beyond()))
 
 
 def bootstrap_means(
@@ -117,7 +138,8 @@ def differences(
     delta_nm = candidate_nm - baseline_nm
     codes_n, groups = dense(group_n)
     resampled_rm = None
-    if groups >= MIN_GROUPS:
+    effective = effective_groups(np.bincount(codes_n, minlength=groups))
+    if effective >= MIN_GROUPS:
         order = np.argsort(codes_n, kind="stable")
         starts_g = np.searchsorted(codes_n[order], np.arange(groups))
         sum_gm = np.add.reduceat(delta_nm[order], starts_g, axis=0)
@@ -127,7 +149,7 @@ def differences(
     for column, (name, direction) in enumerate(zip(names, better_when, strict=True)):
         delta_n = delta_nm[:, column]
         resampled_r = None if resampled_rm is None else resampled_rm[:, column]
-        low, high = (None, None) if resampled_r is None else _interval(resampled_r, groups)
+        low, high = (None, None) if resampled_r is None else _interval(resampled_r, effective)
         error = standard_error(delta_n, group_n)[0] if rows else math.nan
         ready = Difference(
             metric=name,
@@ -140,7 +162,8 @@ def differences(
             groups=groups,
             baseline=float(baseline_nm[:, column].mean()) if rows else None,
             candidate=float(candidate_nm[:, column].mean()) if rows else None,
-            detectable=plain(float(_power_z() * error)) if error > 0 else None,
+            detectable=plain(_power(effective) * error) if error > 0 else None,
+            effective=effective,
             resampled=resampled_r,
         )
         p_value = None if resampled_r is None else min(ready.p_beyond())
@@ -172,22 +195,24 @@ def detectable_accuracy(discordance: float, n: float) -> float | None:
     return high
 
 
-def _power_z(comparisons: int = 1) -> float:
-    return float(ndtri(1 - (1 - LEVEL) / 2 / comparisons) + ndtri(POWER))
+def _power(groups: float, comparisons: int = 1) -> float:
+    """Standard errors that a true difference needs to be called with 80 % power, as one of so many."""
+    needed, power = stdtrit(groups - 1, [1 - (1 - LEVEL) / 2 / comparisons, POWER])
+    return float(needed + power)
 
 
-def _stretch(groups: int) -> float:
+def _stretch(groups: float) -> float:
     return math.sqrt(groups / (groups - 1))
 
 
-def _interval(resampled_r: Floats, groups: int) -> tuple[float, float]:
+def _interval(resampled_r: Floats, groups: float) -> tuple[float, float]:
     t = float(stdtrit(groups - 1, (1 + LEVEL) / 2))
     tail = float(ndtr(-t * _stretch(groups)))
     low, high = np.quantile(resampled_r, [tail, 1 - tail])
     return float(low), float(high)
 
 
-def _two_sided(beyond: int, count: int, groups: int) -> float:
+def _two_sided(beyond: int, count: int, groups: float) -> float:
     tail = (1 + beyond) / (1 + count)
     if tail >= 0.5:
         return 1.0

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 
 from reflex.metrics.frame import Floats, Ints
-from reflex.metrics.intervals import LEVEL, MIN_GROUPS, Metric, dense, metric
+from reflex.metrics.intervals import LEVEL, MIN_GROUPS, Metric, dense, effective_groups, metric
 
 RESAMPLES = 2000
 
@@ -19,7 +19,7 @@ def aurc(
     2017).
 
     Ties share their block's error rate, so the value does not depend on row order. Interval: percentile bootstrap
-    over groups, from MIN_GROUPS of them on. Extras: `random`, the error rate (what an uninformative confidence
+    over groups, from MIN_GROUPS effective ones on. Extras: `random`, the error rate (what an uninformative confidence
     gives), and `oracle`, the value when every wrong answer is less sure than every right one. Lower is better.
     """
     n = len(confidence_n)
@@ -33,7 +33,7 @@ def aurc(
     oracle = float(np.mean(np.cumsum(oracle_n) / np.arange(1, n + 1)))
     extras = {"random": float(wrong_n.mean()), "oracle": oracle}
     codes_n, groups = dense(group_n[order])
-    if groups < MIN_GROUPS:
+    if effective_groups(np.bincount(codes_n)) < MIN_GROUPS:
         return metric(value, n, **extras)
     areas = []
     step = max(1, 2_000_000 // n)
@@ -65,7 +65,7 @@ def auroc(confidence_n: Floats, correct_n: Floats, group_n: Ints) -> Metric:
 
     DeLong, DeLong and Clarke-Pearson 1988 through midranks (Sun and Xu 2014), components summed
     within groups (Obuchowski 1997), interval on the logit scale. None when every answer is right or
-    every one wrong; no interval with fewer than MIN_GROUPS groups, when one side has a single row or
+    every one wrong; no interval with fewer than MIN_GROUPS effective groups, when one side has a single row or
     when the separation is perfect.
     """
     from scipy.stats import rankdata
@@ -84,8 +84,8 @@ def auroc(confidence_n: Floats, correct_n: Floats, group_n: Ints) -> Metric:
     part_n = np.empty(len(correct_n))
     part_n[right_n] = (beats_r - value) / np.sqrt(rights * (rights - 1))
     part_n[~right_n] = (beaten_w - value) / np.sqrt(wrongs * (wrongs - 1))
-    codes_n, groups = dense(group_n)
-    if groups < MIN_GROUPS:
+    codes_n, _ = dense(group_n)
+    if effective_groups(np.bincount(codes_n)) < MIN_GROUPS:
         return metric(value, len(correct_n))
     error = float(np.sqrt(np.square(np.bincount(codes_n, weights=part_n)).sum()))
     half = ndtri((1 + LEVEL) / 2) * error / (value * (1 - value))

@@ -11,7 +11,7 @@ from reflex.errors import ConfigError
 from reflex.metrics.intervals import plain
 from reflex.metrics.paired import ALPHA, PAIRED_METRICS, Comparison, holm, sentence
 
-TESTS = ("paired_bootstrap", "mcnemar")
+TESTS = ("paired_bootstrap",)
 KEYS = ("metric", "baseline", "candidates", "margin", "comparison")
 
 
@@ -24,7 +24,7 @@ def verdict(block: Mapping[str, Any], comparisons: Mapping[str, Comparison]) -> 
     candidate its verdict ("missing" when a cell has no result), adjusted p-value, difference and
     sentence. JSON-safe. Raises ConfigError naming the key for a block that cannot be applied.
     """
-    metric, baseline, candidates, margin, test = check_block(block)
+    metric, baseline, candidates, margin = check_block(block)
     present = [name for name in candidates if name in comparisons]
     for name in present:
         if comparisons[name].baseline != baseline:
@@ -32,7 +32,7 @@ def verdict(block: Mapping[str, Any], comparisons: Mapping[str, Comparison]) -> 
                 f"verdict.baseline: {name!r} was compared with {comparisons[name].baseline!r}, "
                 f"not with {baseline!r}"
             )
-    sides = {name: _side(comparisons[name], metric, margin, test) for name in present}
+    sides = {name: _side(comparisons[name], metric, margin) for name in present}
     adjusted = holm({name: p_value for name, (_, p_value) in sides.items()})
     details: dict[str, Any] = {}
     for name in candidates:
@@ -42,8 +42,6 @@ def verdict(block: Mapping[str, Any], comparisons: Mapping[str, Comparison]) -> 
             continue
         called = sides[name][0] if adjusted[name] <= ALPHA else "cannot tell"
         told = sentence(comparisons[name], called, metric, margin, len(sides))
-        if test == "mcnemar":
-            told = f"{told[:-1]}; McNemar p = {sides[name][1]:.3g}."
         if called == "cannot tell" and sides[name][1] <= ALPHA:
             told = (
                 f"{told[:-1]}; p = {adjusted[name]:.3f} after Holm's correction for {len(sides)}."
@@ -52,7 +50,7 @@ def verdict(block: Mapping[str, Any], comparisons: Mapping[str, Comparison]) -> 
             "verdict": called,
             "p_adjusted": adjusted[name],
             **comparisons[name].differences[metric].to_dict(),
-            "detectable": comparisons[name].differences[metric].detectable_of(len(sides)),
+            "detectable": comparisons[name].differences[metric].detectable_of(len(sides), margin),
             "sentence": told,
         }
     calls = [detail["verdict"] for detail in details.values()]
@@ -65,8 +63,8 @@ def verdict(block: Mapping[str, Any], comparisons: Mapping[str, Comparison]) -> 
     return dict(plain({"verdict": overall, "sentence": told, "details": details}))
 
 
-def check_block(block: Mapping[str, Any]) -> tuple[str, str, list[str], float, str]:
-    """(metric, baseline, candidates, margin, test) of a block; ConfigError naming the key
+def check_block(block: Mapping[str, Any]) -> tuple[str, str, list[str], float]:
+    """(metric, baseline, candidates, margin) of a block; ConfigError naming the key
     otherwise."""
     unknown = [key for key in block if key not in KEYS]
     if unknown:
@@ -90,16 +88,10 @@ def check_block(block: Mapping[str, Any]) -> tuple[str, str, list[str], float, s
         margin = math.nan
     if not (math.isfinite(margin) and margin >= 0):
         raise ConfigError(f"verdict.margin: {block.get('margin')!r} is not a number of 0 or more")
-    if test == "mcnemar" and (metric != "accuracy" or margin):
-        raise ConfigError("verdict.comparison: mcnemar needs metric accuracy and margin 0")
-    return metric, str(block["baseline"]), candidates, margin, test
+    return metric, str(block["baseline"]), candidates, margin
 
 
-def _side(comparison: Comparison, metric: str, margin: float, test: str) -> tuple[str, float]:
+def _side(comparison: Comparison, metric: str, margin: float) -> tuple[str, float]:
     """Which way the evidence points, and its unadjusted two-sided p-value."""
-    if test == "mcnemar":
-        counts = comparison.mcnemar
-        side = "better" if counts["gained"] > counts["lost"] else "worse"
-        return side, 1.0 if counts["p_value"] is None else float(counts["p_value"])
     better, worse = comparison.differences[metric].p_beyond(margin)
     return ("better", better) if better < worse else ("worse", worse)

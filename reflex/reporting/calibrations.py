@@ -29,6 +29,7 @@ ERRORS = {
 
 ALWAYS = ("raw", "fitted")
 """Errors that leave nothing out."""
+ABOUT_ECE = "ECE of this table is against the gold answer, on the rows that have one."
 ON_ALL_ROWS = (
     "the prior is estimated on all rows of split `fit`, so that no part of them is held out from it"
 )
@@ -52,8 +53,7 @@ def calibration_text(cells: Sequence[Found]) -> str:
         measured = found.get("errors", {})
         for key, name in ERRORS.items():
             if (entry := measured.get(key)) and (key in ALWAYS or _held_out(found)):
-                ece = number(entry.get("ece_15"))
-                errors.append([label, name, number(entry["nll"]), ece, str(entry["n"])])
+                errors.append([label, name, number(entry["nll"]), *_ece(entry), str(entry["n"])])
         if found.get("prior"):
             remarks.append(f"- {label}: position prior, estimator {harmless(found['prior'])}")
             if found["prior"] not in (None, CONTENT_FREE):
@@ -72,7 +72,8 @@ def calibration_text(cells: Sequence[Found]) -> str:
     if temperatures:
         parts.append(markdown_table(["cell", "bucket", "temperature"], temperatures, left=2))
     if errors:
-        parts.append(markdown_table(["cell", "measured on", "NLL", "ECE-15", "n"], errors, left=2))
+        head = ["cell", "measured on", "NLL", "ECE-15", "n of ECE", "n"]
+        parts += [markdown_table(head, errors, left=2), ABOUT_ECE]
     if families:
         head = ["cell", "family left out", "NLL before", "NLL after", "change", "n"]
         table = markdown_table(head, families, left=2)
@@ -82,6 +83,13 @@ def calibration_text(cells: Sequence[Found]) -> str:
     if remarks:
         parts.append("\n".join(remarks))
     return "\n\n".join(parts)
+
+
+def _ece(entry: Mapping[str, Any]) -> list[str]:
+    """ECE beside a calibrated model's, and its number of rows; older records hold the value alone."""
+    beside = entry.get("ece_15_of", {})
+    shown = entry_text({**beside, "value": entry.get("ece_15")})
+    return [shown, str(beside.get("n", NOTHING))]
 
 
 def _held_out(found: Mapping[str, Any]) -> bool:

@@ -41,7 +41,7 @@ def judge_sweep(sweep: Sweep) -> list[Judged]:
         return []
     block = {key: value for key, value in block.items() if value is not None}
     try:
-        _, baseline, candidates, _, _ = check_block(block)
+        _, baseline, candidates, _ = check_block(block)
     except ReflexError as error:
         return [Judged("", "cannot tell", f"The decision rule cannot be applied: {error}", {})]
     settings: dict[str, dict[str, Found]] = {}

@@ -31,15 +31,16 @@ TIED_SHARE = 0.02
 
 @dataclass(frozen=True)
 class Uniform:
-    """Figures of the answer "every option equally likely" on a cell's own rows. Accuracy is expected: one in
-    the number of options of each row with one gold answer; None where there is none. `above`: per loss, the
-    cell's minus the uniform answer's, paired row by row. `tied`: rows whose largest probability the cell gives to
-    several options."""
+    """Figures of the answer "every option equally likely" on a cell's own `n` rows. Accuracy is expected: one in
+    the number of options of each of the `scored` rows with one gold answer; None where there is none. `above`: per
+    loss, the cell's minus the uniform answer's, paired row by row. `tied`: rows whose largest probability the cell
+    gives to several options."""
 
     accuracy: float | None
     nll: float
     brier: float
     n: int
+    scored: int
     above: Mapping[str, Difference] = field(default_factory=dict, compare=False)
     tied: int = field(default=0, compare=False)
 
@@ -69,6 +70,7 @@ def _uniform(path: Path, sha256: str) -> Uniform:
         nll=float(losses["nll"].mean()),
         brier=float(losses["brier"].mean()),
         n=len(x),
+        scored=len(chance_n),
         above={one.metric: one for one in above},
         tied=int(((x.p_nk == x.p_nk.max(axis=1)[:, None]).sum(axis=1) > 1).sum()),
     )
@@ -79,7 +81,8 @@ def uniform_text(cells: Sequence[Found]) -> str:
     found = dict.fromkeys((uniform(cell), cell_word(cell.record)) for cell in cells)
     return "\n".join(
         f"Every option equally likely: accuracy {number(one.accuracy)} expected, NLL {number(one.nll)}, "
-        f"Brier {number(one.brier)} on these rows{in_brackets(word)} (n {one.n})."
+        f"Brier {number(one.brier)} on these rows{in_brackets(word)} (n {one.n}"
+        f"{'' if one.scored == one.n else f', {one.scored} with one gold answer'})."
         for one, word in found
     )
 

@@ -27,6 +27,7 @@ from reflex.reporting.tables import (
     entry_text,
     markdown_table,
     number,
+    sample_size,
     shown_entry,
 )
 from reflex.reporting.words import ABSENT, cell_word, in_brackets, sources, word_of
@@ -36,8 +37,10 @@ SUITES = (set(SUBSETS), set(FAST))
 """The subsets whose mean is a macro of S1Bench."""
 
 ABOUT_MAJORITY = (
-    "Majority: the best constant answer to each question of a source, on the same rows. Above and below: the paired "
-    "95 % interval of the difference, over groups, excludes zero; every line by itself, uncorrected for their number."
+    "Majority: the best constant answer to each question of a source, found on the same rows in hindsight, so better "
+    "than one that is chosen beforehand, by most where options are many and rows few: there `below` does not say that "
+    "an answer chosen beforehand would win. Above and below: the paired 95 % interval of the difference, over groups, "
+    "excludes zero; every line by itself, uncorrected for their number."
 )
 
 
@@ -80,7 +83,7 @@ def _row(name: str, record: RunRecord, frame: pd.DataFrame, label: str) -> list[
         number(majority, 3),
         against(beyond),
         *shown[1:],
-        str(metrics.get("nll", {}).get("n", NOTHING)),
+        sample_size(metrics),
     ]
 
 
@@ -123,9 +126,11 @@ def mean_ece_text(cells: Sequence[Found]) -> str:
             continue
         mean = sum(entry["value"] for entry in found) / len(found)
         calibrated = sum(entry.get("reference_mean") or 0.0 for entry in found) / len(found)
+        soft = sum("ece_10_soft" in by_source.get(name, {}) for name in sources(record))
+        against_labels = f", {soft} of them against the labels' own probabilities" if soft else ""
         lines.append(
             f"- {harmless(cell_label(record, axes))}: mean ECE-10 over {len(found)} sources"
-            f"{in_brackets(cell_word(record))} {number(mean)} (calibrated: {number(calibrated)})"
+            f"{against_labels}{in_brackets(cell_word(record))} {number(mean)} (calibrated: {number(calibrated)})"
         )
     return "\n".join(lines)
 

@@ -91,10 +91,10 @@ def axis_value(record: RunRecord, key: str) -> str:
     return NOTHING if value is None else str(value)
 
 
-def sample_size(record: RunRecord) -> str:
-    """Number of predictions behind the cell, and behind its accuracy where ties were left out."""
-    n = record.metrics.get("nll", {}).get("n")
-    scored = record.metrics.get("accuracy", {}).get("n")
+def sample_size(metrics: Mapping[str, Any]) -> str:
+    """Number of predictions behind these metrics, and behind their accuracy where ties were left out."""
+    n = metrics.get("nll", {}).get("n")
+    scored = metrics.get("accuracy", {}).get("n")
     if n is None:
         return NOTHING
     return str(n) if scored in (None, n) else f"{n} ({scored} with one gold answer)"
@@ -120,7 +120,7 @@ def cell_rows(records: Sequence[RunRecord]) -> tuple[list[str], list[list[str]]]
                 *([axis_value(record, key) for key in axes] or [record.name]),
                 *([word or NOTHING] if any(words) else []),
                 *(entry_text(shown_entry(record.metrics, name)) for name in shown),
-                sample_size(record),
+                sample_size(record.metrics),
                 number(cost.get("tokens_per_decision"), 1),
                 number(cost.get("ms_per_decision"), 2),
             ]
@@ -155,7 +155,7 @@ def split_table(cells: Sequence[Found], column: str) -> str:
                     *([harmless(known.get(value, NOTHING))] if any(words) else []),
                     harmless(cell_label(record, axes)),
                     *(entry_text(shown_entry(metrics, name)) for name in SPLIT_METRICS),
-                    str(metrics.get("nll", {}).get("n", NOTHING)),
+                    sample_size(metrics),
                 ]
             )
     if not rows:
@@ -204,7 +204,11 @@ def comparison_table(judged: Judged) -> str:
                     p_text(one.p_value, one.p_at_most),
                     p_text(adjusted.get(metric, {}).get(name), one.p_at_most),
                     str(one.n),
-                    number(one.detectable_of(len(judged.comparisons))),
+                    number(
+                        one.detectable_of(
+                            len(judged.comparisons), found.margin if metric == found.metric else 0.0
+                        )
+                    ),
                 ]
             )
     head = ["comparison", "metric", "baseline", "candidate", "difference", "95 % interval"]

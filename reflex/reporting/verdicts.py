@@ -11,6 +11,7 @@ from reflex.reporting.context import at_the_limit, below_uniform, nothing_known
 from reflex.reporting.hand import harmless
 from reflex.reporting.sweep import Sweep, verdict_block
 from reflex.reporting.words import data_line
+from reflex.tracking.record import Found
 
 
 def verdict_text(sweep: Sweep, judged: Sequence[Judged]) -> str:
@@ -35,16 +36,19 @@ def _outcome(one: Judged) -> str:
 def trained_once(judged: Sequence[Judged]) -> str:
     """That an interval over items does not hold the luck of a training; empty where none differs."""
     for one in judged:
-        trainings = [
-            (found.get("plan_sha256"), canonical(found.get("curve")))
-            for found in (cell.record.data.get("training") or {} for cell in one.cells.values())
-        ]
-        if len(set(trainings)) > 1:
+        if len({_training(cell) for cell in one.cells.values()}) > 1:
             return (
                 "What is compared was trained once each: intervals are over items, and how far another seed of a "
                 "training would move a difference is not in them."
             )
     return ""
+
+
+def _training(cell: Found) -> tuple[str, ...]:
+    """What a cell was trained to: here, or before, as an adapter of its own or a server's."""
+    found = cell.record.data.get("training") or {}
+    adapter = cell.record.backbone.get("adapter_sha256")
+    return str(found.get("plan_sha256")), canonical(found.get("curve")), str(adapter)
 
 
 def _rule(block: dict[str, Any]) -> str:
