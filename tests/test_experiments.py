@@ -71,7 +71,7 @@ def test_the_rule_names_cells_that_the_sweep_has(name: str) -> None:
         assert block["baseline"][:-2] in params
         assert not block["candidates"]
         return
-    _, baseline, candidates, _, _ = check_block(block)
+    _, baseline, candidates, _ = check_block(block)
     assert {baseline, *candidates} == cells
 
 

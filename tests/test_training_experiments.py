@@ -29,7 +29,7 @@ def cells(name: str) -> list[set[str]]:
 def test_the_rule_names_cells_of_the_sweep(name: str) -> None:
     cfg = composed(name)
     block = {key: value for key, value in cfg["verdict"].items() if value is not None}
-    _, baseline, candidates, _, _ = check_block(block)
+    _, baseline, candidates, _ = check_block(block)
     for named in (baseline, *candidates):
         assert any(set(named.split(",")) <= cell for cell in cells(name)), named
     assert (cfg["task"]["name"], cfg["mixture"]["name"]) == ("train_evaluate", "embedded")

@@ -71,8 +71,8 @@ def definitions(sweep: Sweep, headings: Mapping[str, str]) -> str:
         "- smallest detectable: the true difference that a comparison like this one finds in 80 of 100 repeats, "
         "alone and after Holm's first step: 2.8 standard errors (over groups, as the interval) for one comparison, "
         "3.1 for two, 3.4 for five, more where groups are few, and beyond the margin where the rule has one. A p-value "
-        "with ≤ is the smallest that the resamples can tell. Where fewer than 25 answers became right or wrong, interval "
-        "and p-value of accuracy claim no more than McNemar's exact test."
+        "with ≤ is the smallest that the resamples can tell. Where fewer than 25 answers became right or wrong, the "
+        "interval and p-value of accuracy claim no more than McNemar's exact test."
     )
     lines.append(f"- The reliability diagram has {BINS} equal bins of the top probability.")
     lines.append(
