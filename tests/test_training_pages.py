@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from statsmodels.stats.proportion import proportion_confint
 
 from reflex.benchmarks.foreign_states import foreign
 from reflex.data.rows import Row
@@ -22,8 +23,8 @@ def frame(answers: list[tuple[str, int, int]]) -> pd.DataFrame:
     for item, options, answered in answers:
         keys = [f"o{i}" for i in range(options)]
         probabilities = [0.9 if i == answered else 0.1 / (options - 1) for i in range(options)]
-        rows.append((item, "q", keys, probabilities, 0, f"s{options}"))
-    names = ["item_id", "question_id", "keys", "probabilities", "gold", "source"]
+        rows.append((item, "q", keys, probabilities, 0, f"s{options}", item))
+    names = ["item_id", "question_id", "keys", "probabilities", "gold", "source", "group"]
     return pd.DataFrame(rows, columns=names)
 
 
@@ -40,10 +41,16 @@ def test_agreement_by_number_of_options(monkeypatch: pytest.MonkeyPatch) -> None
         return SimpleNamespace(path=Path(name), record=record)
 
     base, other = cell("base", "label_tokens"), cell("other", "pointer")
+
+    def share(hits: int, n: int) -> str:
+        low, high = proportion_confint(hits, n, method="wilson")
+        return f"{hits / n:.4f} ({low:.3f} to {high:.3f})"
+
+    weakest = "stand-in (weakest of 2)"
     assert agreement.agreement_rows("readout=pointer", base, other) == [
-        ["readout=pointer", "2", "exact", "2", "0.500", "1.000", "0.000", "0.000"],
-        ["readout=pointer", "3–8", "stand-in", "2", "1.000", "0.000", "0.500", "0.500"],
-        ["readout=pointer", "all", "stand-in (weakest of 2)", "4", "0.750", *["0.333"] * 3],
+        ["readout=pointer", "2", "exact", "2", share(1, 2), share(1, 1), *[share(0, 1)] * 2],
+        ["readout=pointer", "3–8", "stand-in", "2", share(2, 2), share(0, 2), *[share(1, 2)] * 2],
+        ["readout=pointer", "all", weakest, "4", share(3, 4), *[share(1, 3)] * 3],
     ]
     one: Any = SimpleNamespace(
         setting="", baseline="readout=label_tokens",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from reflex.metrics.intervals import share
 from reflex.reporting.comparisons import Judged
 from reflex.reporting.hand import harmless
 from reflex.reporting.predictions import predictions_of
-from reflex.reporting.tables import NOTHING, markdown_table, number
+from reflex.reporting.tables import NOTHING, entry_text, markdown_table
 from reflex.reporting.words import combined, sources
 from reflex.tracking.record import Found
 
@@ -56,11 +59,9 @@ def agreement_rows(name: str, base: Found, other: Found) -> list[list[str]]:
         chosen = pairs[(pairs["options"] >= low) & (pairs["options"] <= (high or 10**9))]
         if not len(chosen):
             continue
-        differ = chosen[chosen["a"] != chosen["b"]]
-        shares: list[Any] = [None] * 3
-        if len(differ):
-            a, b = (differ[side] == differ["gold"] for side in ("a", "b"))
-            shares = [float(a.mean()), float(b.mean()), float((~a & ~b).mean())]
+        apart = chosen["a"] != chosen["b"]
+        differ = chosen[apart]
+        a, b = (differ[side] == differ["gold"] for side in ("a", "b"))
         known = sources(base.record)
         word = combined(known[name] for name in chosen["source"].unique() if name in known)
         band = "all" if low == 1 else f"{low}" if low == high else f"{low}–{high or ''}"
@@ -70,15 +71,20 @@ def agreement_rows(name: str, base: Found, other: Found) -> list[list[str]]:
                 band,
                 harmless(word or NOTHING),
                 str(len(chosen)),
-                number(len(differ) / len(chosen), 3),
-                *(NOTHING if share is None else number(share, 3) for share in shares),
+                _share(apart, chosen["group"]),
+                *(_share(right, differ["group"]) for right in (a, b, ~a & ~b)),
             ]
         )
     return rows
 
 
+def _share(hit: pd.Series, group: pd.Series) -> str:
+    codes_n = np.unique(group.astype(str), return_inverse=True)[1]
+    return entry_text(share(hit.to_numpy(dtype=np.float64), codes_n))
+
+
 def answer_pairs(base: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """`a`, `b`: the answered option keys of both; `gold`; `options`: how many there were; `source`."""
+    """`a`, `b`: the answered option keys of both; `gold`; `options`: how many there were; `source`, `group`."""
     import pandas as pd
 
     def answers(frame: pd.DataFrame) -> pd.DataFrame:
@@ -88,6 +94,7 @@ def answer_pairs(base: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
                 "item_id": rows["item_id"],
                 "question_id": rows["question_id"],
                 "source": rows["source"],
+                "group": rows["group"],
                 "answer": [
                     keys[max(range(len(keys)), key=lambda i: p[i])]
                     for keys, p in zip(rows["keys"], rows["probabilities"], strict=True)
