@@ -108,6 +108,12 @@ def __getattr__(name: str) -> type:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def known_targets() -> frozenset[str]:
+    """What the `_target_` of a configuration can be: those of the rooms' schemas."""
+    key = "_target_"
+    return frozenset(getattr(schema, key) for room in ROOMS.values() for _, schema in targets(room))
+
+
 def register() -> None:
     """Put every schema into Hydra's ConfigStore. Safe to call twice."""
     store = ConfigStore.instance()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from reflex.config import RootConfig, register
+from reflex.config import RootConfig, known_targets, register
 from reflex.errors import BackboneError, ConfigError, RecordError
 from reflex.messages import one_line
 from reflex.overrides import as_typed, composing_error
@@ -98,16 +98,43 @@ def recorded_values(folder: Path) -> dict[str, Any]:
     """The configuration of a recorded run as plain values; of a release, with the paths of its own files.
 
     A run that fitted its own calibration is served with exactly that one. Raises RecordError, also for a
-    release whose files are not the ones that were released.
+    release whose files are not the ones that were released, and for a record that would do more than
+    configure (`check_harmless`).
     """
     from reflex.calibration.fitted import FILE as CALIBRATION
 
     values = dict(released(folder, read_record(folder).config))
+    check_harmless(values, str(folder / RECORD))
     calibration = values.get("calibration") or {}
     fitted = (folder / CALIBRATION).is_file()
     if fitted and "path" in calibration and not calibration["path"]:
         values["calibration"] = {**calibration, "path": str(folder)}
     return values
+
+
+def check_harmless(values: Mapping[str, Any], where: str) -> None:
+    """Raise RecordError, naming the key, for a recorded configuration that could run what is not reflex's.
+
+    A record may come from anywhere, and instantiating it calls its `_target_`s: each must be a schema of a
+    room. Interpolations could make such a key; a record is written resolved, so it holds none.
+    """
+    known = known_targets()
+    pending: list[tuple[str, Any]] = [("", values)]
+    while pending:
+        key, value = pending.pop()
+        if isinstance(value, Mapping):
+            pending += [(f"{key}.{name}".lstrip("."), each) for name, each in value.items()]
+        elif isinstance(value, list):
+            pending += [(f"{key}.{index}", each) for index, each in enumerate(value)]
+        elif isinstance(value, str) and "${" in value:
+            raise RecordError(
+                f"{where}: {key} holds an interpolation; a record is written resolved"
+            )
+        if key.rpartition(".")[2] == "_target_" and str(value) not in known:
+            raise RecordError(
+                f"{where}: {key}={value!r} is not of this version, so it is not called; a class of your own "
+                "goes into a file of its group's room"
+            )
 
 
 def typed(cfg: DictConfig, values: Mapping[str, Any], keys: Iterable[str]) -> DictConfig:
@@ -166,6 +193,7 @@ def load_decider(run: str | Path | Sequence[str] | DictConfig) -> Decider | Remo
 
 
 __all__ = [
+    "check_harmless",
     "check_loaded",
     "compose",
     "load_decider",

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from reflex.build import build_decider, to_object
 from reflex.errors import BackboneError, ConfigError, RecordError
-from reflex.loading import compose
+from reflex.loading import check_harmless, compose, recorded_config
+from reflex.prompts import styles
 from reflex.serving.config import ServeConfig
 from reflex.serving.engine import Engine
 from reflex.serving.logs import JsonFormatter
 from reflex.serving.source import checked, resolve
-from reflex.tracking.record import RunRecord
+from reflex.tracking.record import RunRecord, read_record
+from tests.serving import REPO
 
 BASE = ["backbone=tiny_llama", "device.dtype=float32", "orders=two"]
 
@@ -155,6 +158,72 @@ def test_a_failed_run_is_not_served(tmp_runs: Path) -> None:
     write_record(tmp_runs / "bb", record_of(status="failed", error="no memory"))
     with pytest.raises(RecordError, match="no memory"):
         resolve(["run=bb"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        (
+            "calibration",
+            {"_target_": "reflex.pip_download.run_pip"},
+            "calibration._target_='reflex.pip",
+        ),
+        ("prompt", {"_target_": {"_target_": "os.system"}}, "prompt._target_={"),
+        (
+            "readout",
+            {"auto": {"parts": [{"_target_": "os.system"}]}},
+            "readout.auto.parts.0._target_='os",
+        ),
+        ("backbone", "${oc.create:{_target_:os.system}}", "backbone holds an interpolation"),
+    ],
+)
+def test_a_record_can_call_nothing_but_what_the_rooms_provide(
+    key: str, value: Any, says: str
+) -> None:
+    harmless = {"prompt": {"_target_": "reflex.prompts.styles.chat.ChatStyle"}, "seed": 3}
+    check_harmless(harmless, "record.json")
+    with pytest.raises(RecordError) as caught:
+        check_harmless({**harmless, key: value}, "record.json")
+    assert str(caught.value).startswith(f"record.json: {says}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_record_that_calls_something_else_is_neither_served_nor_loaded(
+    run: RunRecord, tmp_runs: Path
+) -> None:
+    calling = {"_target_": "reflex.pip_download.run_pip", "arguments": ["--version"]}
+    changed = run.model_copy(update={"config": {**run.config, "calibration": calling}})
+    write_record(tmp_runs / "cc", changed)
+    for load in (lambda: resolve(["run=cc"]), lambda: recorded_config(tmp_runs / "cc")):
+        with pytest.raises(
+            RecordError, match=r"cc/record\.json: calibration\._target_='reflex\.pip"
+        ):
+            load()
+
+
+def test_a_record_may_name_a_style_that_somebody_put_into_its_room(
+    run: RunRecord, tmp_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shouting.py").write_text(
+        "from dataclasses import dataclass\nfrom reflex.prompts.styles.chat import ChatStyle\n\n\n"
+        "@dataclass\nclass Shouting(ChatStyle):\n"
+        '    _target_: str = "reflex.prompts.styles.shouting.Shouting"\n'
+    )
+    own = {**run.config["prompt"], "_target_": "reflex.prompts.styles.shouting.Shouting"}
+    changed = run.model_copy(update={"config": {**run.config, "prompt": own}})
+    write_record(tmp_runs / "dd", changed)
+    with pytest.raises(RecordError, match=r"prompt\._target_"):
+        recorded_config(tmp_runs / "dd")
+    monkeypatch.setattr(styles, "__path__", [*styles.__path__, str(tmp_path)])
+    cfg = recorded_config(tmp_runs / "dd")
+    assert type(instantiate(cfg.prompt)).__name__ == "Shouting"
+
+
+def test_every_committed_record_is_harmless() -> None:
+    records = [*REPO.glob("results/records/*/*/record.json"), *REPO.glob("releases/*/record.json")]
+    assert len(records) > 50
+    for file in records:
+        check_harmless(read_record(file).config, str(file))
 
 
 def test_stable_reads_the_manifest_and_its_hashes(
