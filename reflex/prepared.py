@@ -49,5 +49,16 @@ class Prepared:
         return sum(tree.unique_tokens for tree in self.trees)
 
     @property
+    def apart(self) -> tuple[tuple[int, ...], ...]:
+        """Distinct token sequences that its readouts have read beside the trees (see `Readout.apart`)."""
+        found = (
+            ids
+            for asked in self.asked
+            for branch in asked.branches
+            for ids in asked.readout.apart(branch)
+        )
+        return tuple(dict.fromkeys(found))
+
+    @property
     def reread_tokens(self) -> int:
         return sum(tree.reread_tokens for tree in self.trees)

@@ -217,6 +217,35 @@ def test_candidates_are_encoded_once_and_train(monkeypatch):
     assert not readout.known
 
 
+@pytest.mark.parametrize(("kept", "times"), [(64, 1), (0, 3)])
+def test_a_suite_counts_the_options_that_were_read(kept: int, times: int) -> None:
+    """Once where they are kept; again for every batch where not."""
+    from reflex.calibration.none import NoCalibration
+    from reflex.data.rows import Row
+    from reflex.decider import Decider
+    from reflex.evaluation.suite import run_suite
+    from reflex.readouts.candidates import Config as Candidates
+
+    model = model_with(**CANDIDATES, candidates=Candidates(kept=kept))
+    rows = [
+        Row(
+            f"r{i}",
+            f"state {i}",
+            {"q": _choice(OPTIONS)},
+            {"q": {key: float(key == OPTIONS[0]) for key in OPTIONS}},
+        )
+        for i in range(3)
+    ]
+    trees = sum(
+        model.prepare(Request(state=r.state, questions=r.questions)).unique_tokens for r in rows
+    )
+    options = sum(len(model.backbone.tokens.encode_plain(text)) for text in OPTIONS)
+    decider = Decider(model, NoCalibration(), "tiny")
+    result = run_suite(decider, rows, batch_tokens=1)
+    assert result.unique_tokens == trees + times * options
+    assert result.cost(decider)["tokens_per_decision"] == (trees + times * options) / 3
+
+
 def test_router_takes_labels_while_there_are_enough_and_says_why():
     model = model_with(
         choice="auto", noul="auto", score="auto", auto=AutoConfig(max_label_options=4)

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from reflex.data.rows import Row
 from reflex.errors import ConfigError, TrainingError
 from reflex.forward import calls
+from reflex.forward.groups import by_sum
 from reflex.training import losses as L
 from reflex.training.batches import plan_steps, plan_training, prepare_rows
 from reflex.training.checkpoint import checkpoints, load_newest, save_checkpoint
@@ -343,6 +344,33 @@ def test_plan_holds_every_row_once_within_the_budgets(tokens, step, micro, bucke
         assert size <= step or sum(len(m) for m in part) == 1
         for m in part:
             assert sum(tokens[i] for i in m) <= micro or len(m) == 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 300), st.sets(st.integers(1, 9))), min_size=1, max_size=40),
+    st.integers(100, 2000),
+    st.integers(50, 1000),
+    st.sampled_from([None, 1, 4]),
+)
+def test_what_is_read_apart_counts_once_per_micro_batch(rows, step, micro, bucket):
+    tokens = [size for size, _ in rows]
+    apart = [tuple((n,) * (20 * n) for n in own) for _, own in rows]
+    plan = plan_steps(tokens, step, micro, bucket_steps=bucket, apart=apart)
+    assert sorted(i for part in plan.steps for m in part for i in m) == list(range(len(rows)))
+
+    def read(rows) -> int:
+        return sum(tokens[i] for i in rows) + sum(map(len, {ids for i in rows for ids in apart[i]}))
+
+    for part in plan.steps:
+        assert sum(map(read, part)) <= step or sum(map(len, part)) == 1
+        assert all(read(m) <= micro or len(m) == 1 for m in part)
+    assert plan.total_tokens == sum(read(m) for part in plan.steps for m in part)
+    # Where nothing is read apart: rows by their sum into steps, those again into micro-batches.
+    plain = plan_steps(tokens, step, micro)
+    steps = by_sum(range(len(tokens)), tokens.__getitem__, step)
+    wanted = [[tuple(m) for m in by_sum(each, tokens.__getitem__, micro)] for each in steps]
+    assert [list(each) for each in plain.steps] == wanted
 
 
 def test_rows_behind_the_token_budget_are_not_tokenised(monkeypatch):
@@ -675,7 +703,7 @@ def test_a_named_folder_is_not_taken_for_other_settings(tmp_path: Path):
     from reflex.backbones.config import DeviceConfig
     from reflex.backbones.dtype import resolve_dtype
     from reflex.loading import compose
-    from reflex.tasks.train import check_same
+    from reflex.tasks.begun import check_same
     from reflex.tracking.record import json_text
 
     def configured(*changes: str):
@@ -700,6 +728,42 @@ def test_a_named_folder_is_not_taken_for_other_settings(tmp_path: Path):
     ):
         with pytest.raises(ConfigError, match=told):
             check_same(tmp_path, configured(change))
+
+
+def test_a_training_from_before_a_correction_is_not_taken_for_its_successor(tmp_path, monkeypatch):
+    """Neither by its hash nor in a named folder; what a correction does not touch keeps both."""
+    from types import SimpleNamespace
+
+    from reflex.loading import compose
+    from reflex.tasks import train
+    from reflex.tasks.begun import BEGUN, check_same, write_begun
+
+    told: list[dict] = []
+
+    def identity(cfg, facts):
+        told.append(facts)
+        return SimpleNamespace(hash="0" * 64)
+
+    monkeypatch.setattr(train, "run_identity", identity)
+    common = ("task=train", "backbone=tiny_llama", "mixture=embedded", "device.dtype=float32")
+    for readout, mended in (
+        ("pointer", []),
+        ("candidates", ["options read apart count as tokens"]),
+    ):
+        cfg = compose([*common, f"readout={readout}", "train=lora"])
+        train.run_folder(cfg)
+        assert told[-1].get("corrections", []) == mended, readout
+        folder = tmp_path / readout
+        folder.mkdir()
+        write_begun(folder, cfg)
+        (folder / "rows.jsonl").touch()
+        check_same(folder, cfg)
+        (folder / BEGUN).unlink()  # as a version before it left the folder
+        if not mended:
+            check_same(folder, cfg)
+            continue
+        with pytest.raises(ConfigError, match=r"from before a correction \(.*train\.fresh=true"):
+            check_same(folder, cfg)
 
 
 def test_rows_of_a_start_that_broke_off_are_not_trained_on_with_other_settings(

@@ -19,12 +19,12 @@ from reflex.model import DecisionModel
 from reflex.prompts.orders import OrdersConfig
 from reflex.prompts.styles.chat import ChatStyle
 from reflex.tasks.train import fit
-from reflex.training.batches import plan_steps, prepare_rows
+from reflex.training.batches import plan_steps, plan_training, prepare_rows
 from reflex.training.config import TrainConfig
 from reflex.training.lora import add_lora, lora_layers
 from reflex.training.lora_config import LoraConfig
 from reflex.training.module import TrainingModule, prepare, rate, trainable
-from tests.test_pointer import CANDIDATES, pointer_model
+from tests.test_pointer import CANDIDATES, model_with, pointer_model
 from tests.test_training import gradients, rows, together_equals_alone, training, weights
 from tests.test_training_progress import CPU
 from tests.test_training_targets import LETTERS
@@ -81,6 +81,34 @@ def test_recomputed_activations_give_the_same_gradients(path: str) -> None:
     assert own.keys() == wanted.keys()
     for name, gradient in wanted.items():
         assert (own[name] - gradient).abs().max() <= 1e-5 * gradient.abs().max(), name
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_candidates_are_planned_with_every_token_that_is_read(path: str) -> None:
+    """Options are encoded apart from the tree: they count in micro-batches, steps and `max_tokens`."""
+    model = model_with(path, **CANDIDATES)
+    config = TrainConfig(lora=LoraConfig(rank=4), step_tokens=2500, micro_tokens=1300)
+    prepare(model, config, seed=0)
+    data = rows(8)
+    compiled, plan = plan_training(model, data, config)
+    module = TrainingModule(model, data, compiled, plan, config)
+    cells = model.backbone.cells
+    assert len(plan.steps) > 1
+    for number, step in enumerate(plan.steps):
+        read = []
+        for micro in step:
+            cells.clear()
+            module.losses(micro)
+            read.append(cells.used)
+        assert read == [plan.read(micro) for micro in step]
+        assert max(read) <= 1300
+        assert max(map(len, step)) > 1 or number == len(plan.steps) - 1
+        assert plan.step_tokens(number) == sum(read) <= 2500
+    assert plan.total_tokens > sum(plan.tokens)
+    limit = plan.total_tokens - 1
+    fewer, planned = plan_training(model, data, replace(config, max_tokens=limit))
+    assert len(fewer) < len(data)
+    assert planned.total_tokens <= limit
 
 
 def test_the_linear_schedule_at_given_steps() -> None:

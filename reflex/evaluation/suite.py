@@ -41,7 +41,8 @@ class Item:
 
 @dataclass
 class SuiteResult:
-    """Predictions in suite order, and what they cost."""
+    """Predictions in suite order, and what they cost. unique_tokens: of the rows' trees, and of what readouts
+    read beside them."""
 
     predictions: pd.DataFrame
     unique_tokens: int
@@ -74,7 +75,7 @@ class EvaluationData(pl.LightningDataModule):
         ]
         items.sort(key=lambda item: -item.compiled.unique_tokens)
         self.batches = list(by_sum(items, lambda item: item.compiled.unique_tokens, batch_tokens))
-        self.unique_tokens = sum(item.compiled.unique_tokens for item in items)
+        self.tree_tokens = sum(item.compiled.unique_tokens for item in items)
 
     def test_dataloader(self) -> DataLoader:
         return DataLoader(self.batches, batch_size=None, collate_fn=None)  # type: ignore[arg-type]
@@ -111,12 +112,13 @@ def run_suite(
     """
     data = EvaluationData(decider, rows, batch_tokens)
     module = EvaluationModule(decider)
+    before = _apart_read(decider)
     device = decider.model.backbone.device.type
     trainer = pl.Trainer(
         accelerator={"cuda": "gpu"}.get(device, device),
         devices=1,
         logger=logger or False,
-        callbacks=[ItemProgress(len(rows), data.unique_tokens)],
+        callbacks=[ItemProgress(len(rows), data.tree_tokens)],
         enable_progress_bar=False,
         enable_model_summary=False,
         enable_checkpointing=False,
@@ -133,7 +135,13 @@ def run_suite(
         for i, row in enumerate(rows)
         for prediction in row_predictions(row, module.decisions[i])
     )
-    return SuiteResult(frame, data.unique_tokens, module.seconds, dict(module.strategies))
+    tokens = data.tree_tokens + _apart_read(decider) - before
+    return SuiteResult(frame, tokens, module.seconds, dict(module.strategies))
+
+
+def _apart_read(decider: Decider) -> int:
+    """Tokens that its readouts had read beside the trees so far, such as options of their own."""
+    return sum(readout.apart_read for readout in decider.model.built.values())
 
 
 @contextmanager

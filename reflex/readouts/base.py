@@ -73,6 +73,14 @@ class Readout:
         ids = self.backbone.tokens.encode(branch.text)
         return [Segment(ids, -1, (len(ids) - 1,))]
 
+    apart_read = 0
+    """Tokens read so far of what `apart` names."""
+
+    def apart(self, branch: Branch) -> tuple[tuple[int, ...], ...]:
+        """Token sequences that `scores` has the backbone read beside the branch's segments: with gradients each
+        distinct one once per call, else once as long as it is kept. Here: none."""
+        return ()
+
     def scores(
         self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:

@@ -62,12 +62,15 @@ class Readout(base.CanonicalReadout):
         self.engine = Forward(backbone, replace(forward, strategy="flat", state_cache_mb=0))
         self.known: OrderedDict[tuple[int, ...], torch.Tensor] = OrderedDict()
 
+    def apart(self, branch: Branch) -> tuple[tuple[int, ...], ...]:
+        return tuple(self.backbone.tokens.encode(option) for option in branch.options)
+
     def scores(
         self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
         import torch
 
-        ids = [[self.backbone.tokens.encode(option) for option in b.options] for b in branches]
+        ids = [self.apart(branch) for branch in branches]
         encoded = self._encode(dict.fromkeys(each for own in ids for each in own))
         sizes = [len(own) for own in ids]
         padded = torch.nn.utils.rnn.pad_sequence(
@@ -91,6 +94,7 @@ class Readout(base.CanonicalReadout):
         found = {ids: self.known[ids] for ids in wanted if ids in self.known}
         missing = [ids for ids in wanted if ids not in found]
         if missing:
+            self.apart_read += sum(map(len, missing))
             trees = [Tree((), (Segment(ids, -1, (len(ids) - 1,)),)) for ids in missing]
             result = self.engine.run(trees)
             found |= {ids: rows[0] for ids, rows in zip(missing, result.hidden, strict=True)}

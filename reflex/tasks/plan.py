@@ -78,8 +78,7 @@ def measure(module: TrainingModule, steps: int) -> dict[str, float]:
         optimiser.step()
         optimiser.zero_grad()
         merge_all(module.model)
-        tokens = sum(plan.tokens[i] for m in plan.steps[place] for i in m)
-        timed.append((tokens, time.perf_counter() - started))
+        timed.append((plan.step_tokens(place), time.perf_counter() - started))
     kept = timed[1:] or timed
     return {
         "tokens_per_s": sum(tokens for tokens, _ in kept) / sum(seconds for _, seconds in kept),
@@ -93,7 +92,7 @@ def report(module: TrainingModule, measured: dict[str, float], rows_bytes: int) 
     from reflex.training.module import trainable
 
     plan, config = module.plan, module.config
-    used = sorted(plan.tokens[i] for step in plan.steps for micro in step for i in micro)
+    used = sorted(plan.read([i]) for step in plan.steps for micro in step for i in micro)
     seconds = plan.total_tokens / measured["tokens_per_s"]
     weights = sum(p.numel() * p.element_size() for p in trainable(module).values())
     saves = max(1, math.floor(seconds / (60 * config.checkpoint_minutes)))

@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from reflex.errors import ConfigError
 from reflex.files import write_atomic
-from reflex.loading import leaves
+from reflex.tasks.begun import CONFIG, check_same, write_begun
 from reflex.tasks.cells import cell_lock
 from reflex.tasks.identity import PINNED, Sweep, as_trained, run_identity
 from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, begun_with, read_json, trained_on
@@ -36,12 +36,6 @@ log = logging.getLogger(__name__)
 
 MADE = (RESULT, "adapter", "backbone", "heads.safetensors")
 """What a training leaves to be used."""
-
-COMPARED = ("seed", "backbone", "prompt", "readout", "orders", "mixture", "train")
-"""Groups and keys that a training may depend on, beside the dtype of the device and the trainer's precision."""
-
-CONFIG = "config.json"
-"""The configuration of a training, in its folder from its beginning on."""
 
 
 @dataclass
@@ -76,9 +70,7 @@ class Train:
         from reflex.training.trainer import new_trainer
 
         new_trainer(cfg)  # what it refuses need not wait for rows and model
-        # Before the rows: whoever finds those must find what they were made for.
-        config = json_text(OmegaConf.to_container(cfg, resolve=True))
-        write_atomic(folder / CONFIG, config.encode())
+        write_begun(folder, cfg)
         module = build_training(cfg, folder)
         log.info(
             "%d rows, %d steps, %d tokens -> %s",
@@ -114,6 +106,7 @@ def run_folder(cfg: DictConfig) -> tuple[Path, Any]:
     from reflex.backbones.dtype import resolve_dtype
     from reflex.backbones.locate import locate
     from reflex.build import to_object
+    from reflex.training.corrections import corrections
 
     config = asdict(train_config(cfg))
     files = locate(to_object(cfg.backbone))
@@ -125,37 +118,10 @@ def run_folder(cfg: DictConfig) -> tuple[Path, Any]:
         "mixture": OmegaConf.to_container(cfg.mixture, resolve=True),
         "train": {key: value for key, value in config.items() if key not in PINNED["train"]},
     }
+    if mended := corrections(cfg):
+        facts["corrections"] = mended
     identity = run_identity(cfg, facts)
     return Path(cfg.runs_dir) / (config["name"] or identity.hash[:16]), identity
-
-
-def check_same(folder: Path, cfg: DictConfig) -> None:
-    """Raise ConfigError when a named folder holds the training of other settings, naming the first."""
-    began = read_json(folder / CONFIG)
-    if began is None or not any((folder / name).is_file() for name in (ROWS, RESULT)):
-        return
-    old = _compared(began)
-    new = _compared(OmegaConf.to_container(cfg, resolve=True))
-    # A key that only one version knows says nothing.
-    for key in old:
-        if key in new and old[key] != new[key]:
-            raise ConfigError(
-                f"{folder}: holds a training with {key}={old[key]}, not {new[key]}; "
-                "train.name=OTHER trains beside it, train.fresh=true sets it aside"
-            )
-
-
-def _compared(config: Any) -> dict[str, Any]:
-    """Dotted key → value of everything in a resolved configuration that a training may depend on."""
-    from reflex.backbones.config import DeviceConfig
-    from reflex.backbones.dtype import resolve_dtype
-
-    found = {group: config.get(group) for group in COMPARED}
-    if device := config.get("device"):
-        found["device"] = {"dtype": resolve_dtype(DeviceConfig(device["name"], device["dtype"]))}
-    found["trainer"] = {"precision": (config.get("trainer") or {}).get("precision")}
-    watched = PINNED["train"]
-    return {key: value for key, value in leaves(found) if key.partition(".")[2] not in watched}
 
 
 def begun_in_sweep(folder: Path) -> bool:

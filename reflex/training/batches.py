@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reflex.contract import Request
@@ -17,16 +19,29 @@ if TYPE_CHECKING:
     from reflex.training.config import TrainConfig
 
 
+Ids = tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Plan:
-    """steps[s] lists micro-batches of row indices; `tokens[i]` unique tokens of row i."""
+    """steps[s] lists micro-batches of row indices; `tokens[i]` tokens of row i's own trees; `apart[i]` what its
+    readouts have read beside them, once per micro-batch (empty where no row has any)."""
 
     steps: tuple[tuple[tuple[int, ...], ...], ...]
     tokens: tuple[int, ...]
+    apart: tuple[tuple[Ids, ...], ...] = ()
+
+    def read(self, rows: Sequence[int], known: Collection[Ids] = ()) -> int:
+        """Tokens that one forward over `rows` reads; what is `known` is not read again."""
+        beside = {ids for i in rows for ids in self.apart[i]} if self.apart else set()
+        return sum(self.tokens[i] for i in rows) + sum(map(len, beside.difference(known)))
+
+    def step_tokens(self, step: int) -> int:
+        return sum(map(self.read, self.steps[step]))
 
     @property
     def total_tokens(self) -> int:
-        return sum(self.tokens[i] for step in self.steps for micro in step for i in micro)
+        return sum(map(self.step_tokens, range(len(self.steps))))
 
     def fingerprint(self) -> str:
         return hashlib.sha256(repr(self.steps).encode()).hexdigest()
@@ -38,25 +53,58 @@ def plan_steps(
     micro_tokens: int,
     *,
     bucket_steps: int | None = None,
+    apart: Sequence[tuple[Ids, ...]] = (),
 ) -> Plan:
-    """Fill steps with rows in order up to `step_tokens` (a longer row is a step of its own).
+    """Fill steps with rows in order up to `step_tokens` (a longer row is a step of its own), each step in
+    micro-batches of at most `micro_tokens` (the same).
 
     `bucket_steps`: rows of so many steps are sorted by length before they are cut into steps, and the
     steps shuffled: less padding where each leaf is a row of its own.
     """
-    size = tokens.__getitem__
+    whole = Plan((), tuple(tokens), tuple(apart))
     order = range(len(tokens))
     if bucket_steps is None:
-        steps = list(by_sum(order, size, step_tokens))
+        steps = list(_filled(whole, order, step_tokens, micro_tokens))
     else:
         steps = []
-        for window in by_sum(order, size, step_tokens * bucket_steps):
-            parts = by_sum(sorted(window, key=lambda i: (tokens[i], i)), size, step_tokens)
-            steps += hash_order(parts, lambda part: str(part[0]), "bucket")
-    return Plan(
-        tuple(tuple(tuple(micro) for micro in by_sum(step, size, micro_tokens)) for step in steps),
-        tuple(tokens),
-    )
+        for window in by_sum(order, lambda i: whole.read([i]), step_tokens * bucket_steps):
+            by_length = sorted(window, key=lambda i: (tokens[i], i))
+            parts = _filled(whole, by_length, step_tokens, micro_tokens)
+            steps += hash_order(parts, lambda part: str(part[0][0]), "bucket")
+    return replace(whole, steps=tuple(tuple(map(tuple, step)) for step in steps))
+
+
+def micro_batches(plan: Plan, rows: Sequence[int], micro_tokens: int) -> list[list[int]]:
+    """`rows` in micro-batches of at most `micro_tokens`; a longer row stands alone."""
+    return [micro for step in _filled(plan, rows, math.inf, micro_tokens) for micro in step]
+
+
+def _filled(
+    plan: Plan, rows: Iterable[int], step_tokens: float, micro_tokens: int
+) -> Iterator[list[list[int]]]:
+    """Steps of micro-batches, filled with rows in their order."""
+    step: list[list[int]] = []
+    known: set[Ids] = (
+        set()
+    )  # of the last micro-batch, which holds `last` tokens; the step holds `total`
+    last = total = 0
+    for row in rows:
+        added = plan.read([row], known)
+        opens = not step or last + added > micro_tokens
+        if opens:
+            added = plan.read([row])
+        if step and total + added > step_tokens:
+            yield step
+            step, total, opens, added = [], 0, True, plan.read([row])
+        if opens:
+            step.append([])
+            known, last = set(), 0
+        step[-1].append(row)
+        known.update(plan.apart[row] if plan.apart else ())
+        last += added
+        total += added
+    if step:
+        yield step
 
 
 def request_of(row: Row, orders: int | None = None) -> Request:
@@ -76,23 +124,42 @@ def prepare_rows(
 def plan_training(
     model: DecisionModel, rows: Sequence[Row], config: TrainConfig
 ) -> tuple[list[Prepared], Plan]:
-    """Rows tokenised in order, at least one and no more than fit `max_tokens`, and the steps they make."""
+    """Rows tokenised in order, at least one and no more than fit `max_tokens`, and the steps they make.
+
+    Every token that the forward reads counts: what readouts have read apart from the trees once per micro-batch.
+    """
     packable = model.backbone.facts.packable and model.engine.config.strategy != "flat"
     compiled: list[Prepared] = []
     sizes: list[int] = []
-    total = 0
+    apart: list[tuple[Ids, ...]] = []
+    known: dict[Ids, Ids] = {}  # each sequence is kept once, whatever number of rows offer it
+    least = 0  # read however the rows are divided
+    limit = config.max_tokens
     for row in rows:
         (item,) = prepare_rows(model, [row], config)
         size = item.unique_tokens + (0 if packable else item.reread_tokens)
-        total += size
-        if compiled and config.max_tokens is not None and total > config.max_tokens:
+        beside = item.apart
+        least += size + sum(len(ids) for ids in beside if ids not in known)
+        if compiled and limit is not None and least > limit:
             break
         compiled.append(item)
         sizes.append(size)
-    bucket_steps = None if packable else config.bucket_steps
-    return compiled, plan_steps(
-        sizes, config.step_tokens, config.micro_tokens, bucket_steps=bucket_steps
-    )
+        apart.append(tuple(known.setdefault(ids, ids) for ids in beside))
+
+    def planned(count: int) -> Plan:
+        return plan_steps(
+            sizes[:count],
+            config.step_tokens,
+            config.micro_tokens,
+            bucket_steps=None if packable else config.bucket_steps,
+            apart=apart[:count] if known else (),
+        )
+
+    count = len(sizes)
+    if limit is not None and planned(count).total_tokens > limit:
+        counts = range(1, count + 1)
+        count = max(1, bisect_right(counts, limit, key=lambda n: planned(n).total_tokens))
+    return compiled[:count], planned(count)
 
 
 def layout_of(row: Row, share: float | None) -> str | None:

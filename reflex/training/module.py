@@ -13,11 +13,10 @@ import torch
 
 from reflex.data.rows import Row, rows_sha256
 from reflex.errors import ConfigError, TrainingError
-from reflex.forward.groups import by_sum
 from reflex.forward.product_attention import use_product_attention
 from reflex.model import DecisionModel, Prepared
 from reflex.readouts.base import OptionScores
-from reflex.training.batches import Plan
+from reflex.training.batches import Plan, micro_batches
 from reflex.training.config import TrainConfig
 from reflex.training.lora import add_lora, frozen, merge_all
 from reflex.training.losses import question_losses
@@ -149,7 +148,7 @@ class TrainingModule(lightning.LightningModule):
         if world == 1:
             return micros
         own = [i for micro in micros for i in micro][rank::world]
-        return list(by_sum(own, self.plan.tokens.__getitem__, self.config.micro_tokens))
+        return micro_batches(self.plan, own, self.config.micro_tokens)
 
     def losses(self, indices: Sequence[int]) -> torch.Tensor:
         """One loss per question of these rows, in order."""

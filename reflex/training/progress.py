@@ -42,13 +42,13 @@ class Progress(lightning.Callback):
     ) -> None:
         plan = pl_module.plan
         self.losses.append(pl_module.last["loss"])
-        self.tokens += sum(plan.tokens[i] for micro in plan.steps[batch] for i in micro)
+        self.tokens += plan.step_tokens(batch)
         done, total = pl_module.step, len(plan.steps)
         if (done % self.every and done != total) or not trainer.is_global_zero:
             return
         now = time.perf_counter()
         speed = self.tokens / max(1e-9, now - self.clock)
-        left = sum(plan.tokens[i] for step in plan.steps[done:] for micro in step for i in micro)
+        left = sum(map(plan.step_tokens, range(done, total)))
         line = {
             "step": done,
             "steps": total,

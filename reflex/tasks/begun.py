@@ -1,0 +1,75 @@
+"""What a training's folder keeps of its beginning, and whether another command may go on with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from reflex.errors import ConfigError
+from reflex.files import write_atomic
+from reflex.loading import leaves
+from reflex.tasks.identity import PINNED
+from reflex.tasks.lineage import RESULT, ROWS, read_json
+from reflex.tracking.record import json_text
+from reflex.training.corrections import corrections
+
+COMPARED = ("seed", "backbone", "prompt", "readout", "orders", "mixture", "train")
+"""Groups and keys that a training may depend on, beside the dtype of the device and the trainer's precision."""
+
+CONFIG = "config.json"
+"""The configuration of a training, in its folder from its beginning on."""
+
+BEGUN = "begun.json"
+"""Beside it: what the training began with that its configuration does not say."""
+
+
+def write_begun(folder: Path, cfg: DictConfig) -> None:
+    """Write both, before the rows: whoever finds those must find what they were made for."""
+    config = json_text(OmegaConf.to_container(cfg, resolve=True))
+    write_atomic(folder / CONFIG, config.encode())
+    if not (folder / ROWS).is_file():
+        write_atomic(folder / BEGUN, json_text(begun_facts(cfg)).encode())
+
+
+def begun_facts(cfg: DictConfig) -> dict[str, Any]:
+    """What `BEGUN` holds. corrections: see reflex/training/corrections.py."""
+    return {"corrections": corrections(cfg)}
+
+
+def check_same(folder: Path, cfg: DictConfig) -> None:
+    """Raise ConfigError when a named folder holds the training of other settings, or one from before a
+    correction, naming the first."""
+    began = read_json(folder / CONFIG)
+    if began is None or not any((folder / name).is_file() for name in (ROWS, RESULT)):
+        return
+    old = _compared(began)
+    new = _compared(OmegaConf.to_container(cfg, resolve=True))
+    # A key that only one version knows says nothing.
+    for key in old:
+        if key in new and old[key] != new[key]:
+            raise ConfigError(
+                f"{folder}: holds a training with {key}={old[key]}, not {new[key]}; "
+                "train.name=OTHER trains beside it, train.fresh=true sets it aside"
+            )
+    known = (read_json(folder / BEGUN) or {}).get("corrections", [])
+    for name in begun_facts(cfg)["corrections"]:
+        if name not in known:
+            raise ConfigError(
+                f"{folder}: holds a training from before a correction ({name}); "
+                "train.name=OTHER trains beside it, train.fresh=true sets it aside"
+            )
+
+
+def _compared(config: Any) -> dict[str, Any]:
+    """Dotted key → value of everything in a resolved configuration that a training may depend on."""
+    from reflex.backbones.config import DeviceConfig
+    from reflex.backbones.dtype import resolve_dtype
+
+    found = {group: config.get(group) for group in COMPARED}
+    if device := config.get("device"):
+        found["device"] = {"dtype": resolve_dtype(DeviceConfig(device["name"], device["dtype"]))}
+    found["trainer"] = {"precision": (config.get("trainer") or {}).get("precision")}
+    watched = PINNED["train"]
+    return {key: value for key, value in leaves(found) if key.partition(".")[2] not in watched}
