@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http.client
 import json
@@ -20,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflex.errors import BodyTooLargeError, MediaTypeError, ReflexError, RequestError
-from reflex.serving.body import MAX_DEPTH, decompress, multipart_request, parse_json
+from reflex.serving.body import FEED, MAX_DEPTH, decompress, multipart_request, parse_json
 from reflex.serving.exchange import Exchange
 from reflex.serving.replies import status_of
 from tests.serving import NOUL, REQUEST, get, post, serving, tiny_decider
@@ -132,11 +133,96 @@ def test_bombs_and_stumps(encoding: str) -> None:
         decompress(whole, "br", 1 << 20)
 
 
+def test_members_without_content_take_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decoder copies what lies behind the end of its member: it must not be given all of it."""
+    raw = gzip.compress(b"") * 2000 + gzip.compress(b"{}")
+    real, given = zlib.decompressobj, 0
+
+    class Decoder:
+        def __init__(self, wbits: int) -> None:
+            self.own = real(wbits)
+
+        def decompress(self, data: bytes, most: int) -> bytes:
+            nonlocal given
+            given += len(data)
+            return self.own.decompress(data, most)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.own, name)
+
+    monkeypatch.setattr(zlib, "decompressobj", Decoder)
+    assert decompress(raw, "gzip", 1 << 20) == b"{}"
+    assert len(raw) <= given <= 2001 * FEED
+
+
+def test_encodings_on_top_of_each_other_have_an_end() -> None:
+    raw = zlib.compress(b"{}")
+    assert decompress(raw, "identity, deflate" + ", identity" * 100, 1 << 20) == b"{}"
+    with pytest.raises(MediaTypeError, match="5 on top of each other"):
+        decompress(raw, ", ".join(["deflate"] * 5), 1 << 20)
+
+
 def test_multipart_without_a_request_part() -> None:
     with pytest.raises(RequestError, match="no part named"):
         multipart_request(b"--b\r\n\r\nx\r\n--b--\r\n", "multipart/form-data; boundary=b")
     with pytest.raises(RequestError, match="no part named"):
         multipart_request(b"junk", "multipart/form-data")
+
+
+def part(disposition: bytes, content: bytes = b"{}") -> bytes:
+    head = b"--b\r\nContent-Disposition: form-data; " + disposition
+    return head + b"\r\n\r\n" + content + b"\r\n"
+
+
+def request_part(raw: bytes, kind: str = "multipart/form-data; boundary=b") -> bytes:
+    return multipart_request(raw, kind)
+
+
+def test_the_request_part_is_found_among_others_as_it_was_sent() -> None:
+    picture, wanted = b"\x89PNG\r\n--bb\n--b", b'{"a":\r\n1}\r\n'
+    named = part(b'filename="a;b"; name="request"', wanted)
+    raw = b"before\r\n" + part(b"name=asset-0", picture) + named
+    assert request_part(raw + b"--b--\r\nafter") == wanted
+    assert request_part(raw + b"--b--", 'multipart/form-data; charset=x; boundary="b"') == wanted
+    with pytest.raises(RequestError, match="no part named"):
+        request_part(part(b"name=x") + b"--b--\r\n" + named)
+
+
+@pytest.mark.parametrize(
+    "disposition",
+    [
+        b"name=" + b"(" * 2000,
+        b"name*" + b"1" * 5000 + b"=x",
+        b"name*=utf-16''x",
+        b"a=b; " * 1_600_000,
+        b'name="\xff\x00',
+    ],
+    ids=["brackets", "digits", "charset", "many", "bytes"],
+)
+def test_a_hostile_part_header_is_a_422_at_once(disposition: bytes) -> None:
+    started = time.process_time()
+    with pytest.raises(RequestError) as caught:
+        request_part(part(disposition) + b"--b--\r\n")
+    assert time.process_time() - started < 5
+    assert (status_of(caught.value), caught.value.loc) == (422, ("body",))
+
+
+@given(st.binary(max_size=200), st.text(max_size=50))
+@settings(max_examples=200, deadline=None)
+def test_any_part_header_and_content_type_is_a_body_or_a_422(head: bytes, kind: str) -> None:
+    for raw, content_type in (
+        (part(b"name=request; " + head), "multipart/form-data; boundary=b"),
+        (part(head), f"multipart/form-data; boundary={kind}"),
+    ):
+        with contextlib.suppress(RequestError):
+            multipart_request(raw, content_type)
+
+
+def test_a_body_of_a_million_tiny_parts_is_refused_at_once() -> None:
+    started = time.process_time()
+    with pytest.raises(RequestError, match="no part named"):
+        request_part(b"--b\r\n\r\n\r\n" * (1 << 18))
+    assert time.process_time() - started < 5
 
 
 # -- over the wire ---------------------------------------------------------------------------------

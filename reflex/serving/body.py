@@ -11,14 +11,19 @@ import json
 import math
 import zlib
 from collections.abc import Iterator
-from email.parser import BytesParser
-from email.policy import HTTP
+from email.parser import BytesHeaderParser
 from typing import Any, NoReturn
 
 import zstandard
 from starlette.requests import ClientDisconnect, Request
 
-from reflex.errors import BodyTimeoutError, BodyTooLargeError, MediaTypeError, RequestError
+from reflex.errors import (
+    BodyTimeoutError,
+    BodyTooLargeError,
+    MediaTypeError,
+    RequestError,
+    brief,
+)
 
 MAX_DEPTH = 100
 """Containers inside containers; far above any real state and far below what any parser minds."""
@@ -29,6 +34,16 @@ and not a broken pipe."""
 
 STEP = 1 << 16
 """Bytes that are decompressed before the size is looked at again."""
+
+FEED = 1 << 10
+"""Compressed bytes that a decoder gets at once: what lies behind the end of a member is copied."""
+
+MAX_ENCODINGS = 4
+"""Encodings on top of each other, each of which may hold a whole body."""
+
+MAX_PARTS = 1024
+MAX_PART_HEADER = 4096
+"""Parts of a multipart body and bytes of one part's header, as everywhere."""
 
 
 async def read_body(request: Request, max_bytes: int, timeout_s: float) -> bytes:
@@ -71,11 +86,13 @@ def _too_large(max_bytes: int) -> BodyTooLargeError:
 def decompress(raw: bytes, encoding: str, max_bytes: int) -> bytes:
     """Undo Content-Encoding (several, in reverse order). Never holds more than `max_bytes` + a chunk.
 
-    Raises MediaTypeError for an unknown encoding, RequestError for damaged data, BodyTooLargeError.
+    Raises MediaTypeError for an unknown encoding or too many, RequestError for damaged data, BodyTooLargeError.
     """
-    for name in reversed([part.strip().lower() for part in encoding.split(",")]):
-        if name in ("", "identity"):
-            continue
+    names = [part.strip().lower() for part in encoding.split(",")]
+    names = [name for name in names if name not in ("", "identity")]
+    if len(names) > MAX_ENCODINGS:
+        raise MediaTypeError(f"content-encoding: {len(names)} on top of each other; send one")
+    for name in reversed(names):
         if name not in ("gzip", "x-gzip", "deflate", "zstd"):
             raise MediaTypeError(f"content-encoding {name!r}: send zstd, gzip, deflate or identity")
         try:
@@ -111,18 +128,24 @@ def _zstd(raw: bytes) -> Iterator[bytes]:
 
 def _zlib(raw: bytes) -> Iterator[bytes]:
     """gzip (any number of members), zlib, or raw deflate."""
-    while raw:
-        zipped = raw[:2] == b"\x1f\x8b"
-        wbits = 47 if zipped or raw[0] & 0x0F == 8 else -15
+    at = 0
+    while at < len(raw):
+        zipped = raw[at : at + 2] == b"\x1f\x8b"
+        wbits = 47 if zipped or raw[at] & 0x0F == 8 else -15
         decoder = zlib.decompressobj(wbits)
-        pending = raw
+        pending = b""
         while not decoder.eof:
+            if not pending:
+                pending = raw[at : at + FEED]
+                at += len(pending)
             chunk = decoder.decompress(pending, STEP)
-            pending = decoder.unconsumed_tail
-            if not chunk and not pending and not decoder.eof:
+            if not (chunk or pending or decoder.eof):
                 raise EOFError("truncated")
+            pending = decoder.unconsumed_tail
             yield chunk
-        raw = decoder.unused_data if zipped else b""
+        if not zipped:
+            return
+        at -= len(decoder.unused_data)
 
 
 # -- JSON ------------------------------------------------------------------------------------------
@@ -210,16 +233,31 @@ def _check_text(text: str) -> None:
 def multipart_request(raw: bytes, content_type: str) -> bytes:
     """The part `request` of a multipart/form-data body (what clients send with images).
 
-    Raises RequestError when it is missing. Other parts are images; the JSON's `assets` names them.
+    Raises RequestError when it is missing, and for headers that cannot be read. Other parts are images; the
+    JSON's `assets` names them.
     """
-    head = b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n"
-    message = BytesParser(policy=HTTP).parsebytes(head + raw)
-    for part in message.iter_parts() if message.is_multipart() else ():
-        if part.get_param("name", header="content-disposition") == "request":
-            payload = part.get_payload(decode=True)
-            if isinstance(payload, bytes):
-                return payload
+    head = b"Content-Type: " + content_type.encode("latin-1", "replace")
+    boundary = _parameter(head, "content-type", "boundary").encode("latin-1", "replace")
+    # The preamble, the parts, and what follows the last of them, which begins with two more dashes.
+    pieces = (b"\r\n" + raw).split(b"\r\n--" + boundary, MAX_PARTS + 1) if boundary else []
+    for part in pieces[1 : MAX_PARTS + 1]:
+        if part.startswith(b"--"):
+            break
+        head, _, content = part.partition(b"\r\n\r\n")
+        if _parameter(head.lstrip(), "content-disposition", "name") == "request":
+            return content
     raise RequestError("body: the multipart body has no part named `request` with the JSON")
+
+
+def _parameter(head: bytes, header: str, name: str) -> str:
+    """A parameter of one of the headers in `head`, "" where it is absent. Raises RequestError."""
+    if len(head) > MAX_PART_HEADER:
+        raise RequestError(f"body: a multipart header of more than {MAX_PART_HEADER} bytes")
+    try:
+        found = BytesHeaderParser().parsebytes(head + b"\r\n\r\n").get_param(name, "", header)
+    except Exception as error:  # the parser lets through whatever it stumbles over
+        raise RequestError(f"body: a multipart header cannot be read ({brief(error)})") from None
+    return found if isinstance(found, str) else ""
 
 
 __all__ = ["ClientDisconnect", "decompress", "multipart_request", "parse_json", "read_body"]
