@@ -67,6 +67,16 @@ def test_a_saved_folder_is_the_model_that_was_saved(tmp_path: Path, family: str)
     assert backbone.facts.packable == (family != "qwen3_5")
 
 
+@pytest.mark.parametrize("attention", ["eager", "flex_attention"])
+def test_only_sdpa_packs(tmp_path: Path, attention: str) -> None:
+    """The others add the block mask to the scores, where a boolean one hides nothing."""
+    facts = load(saved(tmp_path / "m", "llama"), attention=attention).facts
+    assert not facts.packable
+    assert facts.why_not_packable == (
+        f"attention={attention} is not exact with boolean block masks; use sdpa"
+    )
+
+
 def test_a_vision_checkpoint_of_the_hybrid_is_read_as_text(tmp_path: Path) -> None:
     """The published Qwen3.5 checkpoints are image-text models; the text part must load by itself."""
     from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration

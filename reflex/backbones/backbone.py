@@ -183,7 +183,9 @@ def _facts(
     why = ""
     if leaky:
         why = f"{', '.join(leaky)} layers ignore a block mask, so packed branches would see each other"
-    elif config.attention not in ("sdpa", "flex_attention"):
+    elif (
+        config.attention != "sdpa"
+    ):  # others add the mask to the scores: a boolean one hides nothing
         why = f"attention={config.attention} is not exact with boolean block masks; use sdpa"
     return BackboneFacts(
         name=config.name,
