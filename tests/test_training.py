@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -764,6 +765,41 @@ def test_a_training_from_before_a_correction_is_not_taken_for_its_successor(tmp_
             continue
         with pytest.raises(ConfigError, match=r"from before a correction \(.*train\.fresh=true"):
             check_same(folder, cfg)
+
+
+def test_a_training_is_told_by_the_heads_that_it_goes_on_from(tmp_path, monkeypatch):
+    """By what is in their file, not by its path; without any the hash is made of what it always was."""
+    from types import SimpleNamespace
+
+    from reflex.loading import compose
+    from reflex.tasks import train
+    from reflex.tasks.begun import check_same, write_begun
+
+    def identity(cfg, facts):
+        return SimpleNamespace(hash=json.dumps(facts, default=str), facts=facts)
+
+    monkeypatch.setattr(train, "run_identity", identity)
+    common = ("task=train", "backbone=tiny_llama", "mixture=embedded", "device.dtype=float32")
+    common += ("readout=pointer", "train=head")
+    plain = train.run_folder(compose([*common]))[1].facts
+    assert set(plain) == {"weights", "adapter", "dtype", "prompt", "mixture", "train"}
+    one, other = tmp_path / "one.safetensors", tmp_path / "other.safetensors"
+    one.write_bytes(b"one")
+    other.write_bytes(b"one")
+    cfg = compose([*common, f"readout.pointer.weights={one}"])
+    first = train.run_folder(cfg)[1].facts
+    assert first == {**plain, "heads": {"pointer": sha256(b"one").hexdigest()}}
+    same = compose([*common, f"readout.pointer.weights={other}"])
+    assert train.run_folder(same)[1].facts == first
+    folder = tmp_path / "named"
+    folder.mkdir()
+    write_begun(folder, cfg)
+    (folder / "rows.jsonl").touch()
+    check_same(folder, cfg)
+    one.write_bytes(b"two")
+    assert train.run_folder(cfg)[1].facts != first
+    with pytest.raises(ConfigError, match=r"went on from other heads .* train\.fresh=true"):
+        check_same(folder, cfg)
 
 
 def test_rows_of_a_start_that_broke_off_are_not_trained_on_with_other_settings(

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from reflex.errors import ConfigError
 from reflex.files import write_atomic
 from reflex.loading import leaves
+from reflex.tasks.facts import head_hashes
 from reflex.tasks.identity import PINNED
 from reflex.tasks.lineage import RESULT, ROWS, read_json
 from reflex.tracking.record import json_text
@@ -34,31 +35,42 @@ def write_begun(folder: Path, cfg: DictConfig) -> None:
 
 
 def begun_facts(cfg: DictConfig) -> dict[str, Any]:
-    """What `BEGUN` holds. corrections: see reflex/training/corrections.py."""
-    return {"corrections": corrections(cfg)}
+    """What `BEGUN` holds. corrections: see reflex/training/corrections.py. adapter, heads: hashes of the files that
+    the training goes on from."""
+    from reflex.backbones.locate import locate
+    from reflex.build import to_object
+
+    adapter = None
+    if cfg.backbone.adapter is not None:
+        adapter = locate(to_object(cfg.backbone)).adapter_sha256
+    return {"corrections": corrections(cfg), "adapter": adapter, "heads": head_hashes(cfg)}
 
 
 def check_same(folder: Path, cfg: DictConfig) -> None:
-    """Raise ConfigError when a named folder holds the training of other settings, or one from before a
-    correction, naming the first."""
+    """Raise ConfigError when a named folder holds the training of other settings, one that went on from other
+    files, or one from before a correction, naming the first."""
     began = read_json(folder / CONFIG)
     if began is None or not any((folder / name).is_file() for name in (ROWS, RESULT)):
         return
     old = _compared(began)
     new = _compared(OmegaConf.to_container(cfg, resolve=True))
+    way_out = "train.name=OTHER trains beside it, train.fresh=true sets it aside"
     # A key that only one version knows says nothing.
     for key in old:
         if key in new and old[key] != new[key]:
             raise ConfigError(
-                f"{folder}: holds a training with {key}={old[key]}, not {new[key]}; "
-                "train.name=OTHER trains beside it, train.fresh=true sets it aside"
+                f"{folder}: holds a training with {key}={old[key]}, not {new[key]}; {way_out}"
             )
-    known = (read_json(folder / BEGUN) or {}).get("corrections", [])
-    for name in begun_facts(cfg)["corrections"]:
-        if name not in known:
+    known, now = read_json(folder / BEGUN) or {}, begun_facts(cfg)
+    for name in now["corrections"]:
+        if name not in known.get("corrections", []):
             raise ConfigError(
-                f"{folder}: holds a training from before a correction ({name}); "
-                "train.name=OTHER trains beside it, train.fresh=true sets it aside"
+                f"{folder}: holds a training from before a correction ({name}); {way_out}"
+            )
+    for key in ("adapter", "heads"):
+        if key in known and known[key] != now[key]:
+            raise ConfigError(
+                f"{folder}: holds a training that went on from other {key} than those files hold now; {way_out}"
             )
 
 

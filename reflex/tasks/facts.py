@@ -64,7 +64,7 @@ def cell_facts(cfg: DictConfig, suite: Suite) -> dict[str, Any]:
         "data": rows_sha256(suite.rows),
         "items": items_sha256(suite.rows),
         "calibration": _calibration(cfg),
-        "heads": _heads(cfg),
+        "heads": head_hashes(cfg),
     }
 
 
@@ -86,7 +86,7 @@ def _calibration(cfg: DictConfig) -> str | None:
     return file_sha256(path)
 
 
-def _heads(cfg: DictConfig) -> dict[str, str]:
+def head_hashes(cfg: DictConfig) -> dict[str, str]:
     """Hash of the trained weights of each readout in use that has any."""
     found = {}
     for name in used_readouts(cfg.readout):

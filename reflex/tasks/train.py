@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from reflex.errors import ConfigError
 from reflex.files import write_atomic
-from reflex.tasks.begun import CONFIG, check_same, write_begun
+from reflex.tasks.begun import CONFIG, begun_facts, check_same, write_begun
 from reflex.tasks.cells import cell_lock
 from reflex.tasks.identity import PINNED, Sweep, as_trained, run_identity
 from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, begun_with, read_json, trained_on
@@ -106,7 +106,6 @@ def run_folder(cfg: DictConfig) -> tuple[Path, Any]:
     from reflex.backbones.dtype import resolve_dtype
     from reflex.backbones.locate import locate
     from reflex.build import to_object
-    from reflex.training.corrections import corrections
 
     config = asdict(train_config(cfg))
     files = locate(to_object(cfg.backbone))
@@ -118,8 +117,8 @@ def run_folder(cfg: DictConfig) -> tuple[Path, Any]:
         "mixture": OmegaConf.to_container(cfg.mixture, resolve=True),
         "train": {key: value for key, value in config.items() if key not in PINNED["train"]},
     }
-    if mended := corrections(cfg):
-        facts["corrections"] = mended
+    # What a training has none of is no part of its name, which is older than these facts.
+    facts |= {key: each for key, each in begun_facts(cfg).items() if each and key != "adapter"}
     identity = run_identity(cfg, facts)
     return Path(cfg.runs_dir) / (config["name"] or identity.hash[:16]), identity
 
