@@ -737,7 +737,8 @@ def test_a_training_from_before_a_correction_is_not_taken_for_its_successor(tmp_
 
     from reflex.loading import compose
     from reflex.tasks import train
-    from reflex.tasks.begun import BEGUN, check_same, write_begun
+    from reflex.tasks.begun import check_same, write_begun
+    from reflex.tasks.lineage import BEGUN
 
     told: list[dict] = []
 

@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from reflex.errors import ConfigError
+from reflex.loading import compose
+from reflex.tasks.begun import write_begun
 from reflex.tasks.lineage import trained_on
 from reflex.training.lora import lora_layers
 from reflex.training.lora_config import LoraConfig
@@ -81,6 +83,45 @@ def test_a_release_tells_its_own_training(tmp_path: Path) -> None:
     )
     assert trained_on(tmp_path) == told
     assert trained_on(tmp_path / "nothing") is None
+
+
+def test_what_was_trained_before_is_kept_when_a_training_begins(tmp_path: Path) -> None:
+    """A release that replaces the one gone on from does not count twice in the next release of the same run."""
+    released, run = tmp_path / "released", tmp_path / "run"
+
+    def release(name: str, facts: dict) -> None:
+        released.mkdir(exist_ok=True)
+        told = {"schema": 1, "files": {}, "run": name, "training": facts}
+        (released / "manifest.json").write_text(json.dumps(told))
+
+    sources = {"emotion": {"rows": 40, "times_seen": 0.5}}
+    first = {"steps": 3, "rows": 40, "tokens": 500}
+    release("first", {"training": first, "mixture": {"sources": sources}, "allow": ["boolq"]})
+    adapter = released / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text("{}")
+    (adapter / "adapter_model.safetensors").write_bytes(b"made up")
+    cfg = compose(
+        ["task=train", "backbone=tiny_llama", "mixture=embedded", "train=lora"]
+        + [f"backbone.adapter={adapter}"]
+    )
+    run.mkdir()
+    write_begun(run, cfg)
+    own = {"steps": 5, "rows": 60, "tokens": 900, "went_on_from": str(released)}
+    (run / "training.json").write_text(json.dumps(own))
+    counted = trained_on(run)
+    assert counted is not None
+    told = {"trainings": 2, "steps": 8, "rows": 100, "tokens": 1400, "went_on_from": "first"}
+    assert counted["training"] == told
+    assert counted["mixture"]["sources"] == sources
+    assert counted["allow"] == ["boolq"]
+    release("second", counted)
+    assert trained_on(run) == counted
+    (run / "rows.jsonl").touch()
+    write_begun(run, cfg)  # the same command, started again
+    assert trained_on(run) == counted
+    (run / "begun.json").unlink()  # as a version before left it
+    assert trained_on(run)["training"]["trainings"] == 3
 
 
 @pytest.mark.slow

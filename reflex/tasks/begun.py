@@ -12,7 +12,15 @@ from reflex.files import write_atomic
 from reflex.loading import leaves
 from reflex.tasks.facts import head_hashes
 from reflex.tasks.identity import PINNED
-from reflex.tasks.lineage import RESULT, ROWS, read_json
+from reflex.tasks.lineage import (
+    BEGUN,
+    RESULT,
+    ROWS,
+    begun_with,
+    read_json,
+    told_name,
+    trained_on,
+)
 from reflex.tracking.record import json_text
 from reflex.training.corrections import corrections
 
@@ -22,21 +30,22 @@ COMPARED = ("seed", "backbone", "prompt", "readout", "orders", "mixture", "train
 CONFIG = "config.json"
 """The configuration of a training, in its folder from its beginning on."""
 
-BEGUN = "begun.json"
-"""Beside it: what the training began with that its configuration does not say."""
-
 
 def write_begun(folder: Path, cfg: DictConfig) -> None:
     """Write both, before the rows: whoever finds those must find what they were made for."""
     config = json_text(OmegaConf.to_container(cfg, resolve=True))
     write_atomic(folder / CONFIG, config.encode())
     if not (folder / ROWS).is_file():
-        write_atomic(folder / BEGUN, json_text(begun_facts(cfg)).encode())
+        facts = begun_facts(cfg)
+        if (begun := begun_with(cfg)) is not None:
+            facts["before"] = trained_on(begun.parent)
+            facts["went_on_from"] = told_name(begun.parent)
+        write_atomic(folder / BEGUN, json_text(facts).encode())
 
 
 def begun_facts(cfg: DictConfig) -> dict[str, Any]:
     """What `BEGUN` holds. corrections: see reflex/training/corrections.py. adapter, heads: hashes of the files that
-    the training goes on from."""
+    the training goes on from; `write_begun` adds what those were trained on."""
     from reflex.backbones.locate import locate
     from reflex.build import to_object
 

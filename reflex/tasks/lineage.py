@@ -6,16 +6,21 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
 from reflex.errors import RecordError, brief
 from reflex.readouts.base import used_readouts
 
+if TYPE_CHECKING:
+    from reflex.data.rows import Row
+
 RESULT = "training.json"
 ROWS = "rows.jsonl"
 MIXTURE = "mixture.json"
+BEGUN = "begun.json"
+"""What a training began with that its configuration does not say (reflex/tasks/begun.py writes it)."""
 
 
 def begun_with(cfg: DictConfig) -> Path | None:
@@ -44,7 +49,8 @@ def trained_on(folder: Path) -> dict[str, Any] | None:
         return facts if isinstance(facts, dict) else None
     found = {"training": read_json(folder / RESULT), "mixture": read_json(folder / MIXTURE)}
     facts = {name: each for name, each in found.items() if each is not None}
-    if seen := _trained_rows(folder, facts):
+    seen = Counter(row.source for row in trained_rows(folder)) if len(facts) == 2 else None
+    if seen:
         facts["mixture"]["trained_rows"] = seen.total()
     for name, each in facts.get("mixture", {}).get("sources", {}).items():
         # Of the source, not of the run: what is known today.
@@ -56,11 +62,28 @@ def trained_on(folder: Path) -> dict[str, Any] | None:
         facts["train"] = config.get("train")
         facts["augment"] = (config.get("mixture") or {}).get("augment")
         facts["allow"] = (config.get("mixture") or {}).get("allow") or []
-    if before := (facts.get("training") or {}).get("went_on_from"):
-        _add(facts, trained_on(Path(before)))
-        # Told by its run where it is a release: a path means nothing elsewhere.
-        facts["training"]["went_on_from"] = (manifest_of(Path(before)) or {}).get("run", before)
+    if path := (facts.get("training") or {}).get("went_on_from"):
+        _add(facts, before(folder, Path(path)))
+        begun = read_json(folder / BEGUN) or {}
+        facts["training"]["went_on_from"] = begun.get("went_on_from") or told_name(Path(path))
     return facts or None
+
+
+def before(folder: Path, path: Path) -> dict[str, Any] | None:
+    """`trained_on` of `path` as it was when the training in `folder` went on from there.
+
+    Another release may lie there since, even one of this very training. A run from before that was kept, or a
+    folder in which none began, is told what lies there today.
+    """
+    begun = read_json(folder / BEGUN) or {}
+    return begun["before"] if "before" in begun else trained_on(path)
+
+
+def told_name(folder: Path) -> str:
+    """How a folder that is gone on from is told: a release by its run, for a path means nothing elsewhere."""
+    from reflex.release import manifest_of
+
+    return str((manifest_of(folder) or {}).get("run", folder))
 
 
 def part_folders(config: Mapping[str, Any]) -> list[Path]:
@@ -79,8 +102,8 @@ def all_trained_on(folders: Sequence[Path]) -> dict[str, Any] | None:
 
     None when nothing is told in any; where nothing is told in some, `unknown_before` says so.
     """
-    before = {each for folder in folders for each in _went_on_from(folder)}
-    found = [trained_on(folder) for folder in folders if folder not in before]
+    earlier = {each for folder in folders for each in _went_on_from(folder)}
+    found = [trained_on(folder) for folder in folders if folder not in earlier]
     known = [facts for facts in found if facts is not None]
     for other in known[1:] + [None] * (len(found) - len(known)) if known else ():
         _add(known[0], other)
@@ -88,19 +111,18 @@ def all_trained_on(folders: Sequence[Path]) -> dict[str, Any] | None:
 
 
 def _went_on_from(folder: Path) -> Iterator[Path]:
-    while before := (read_json(folder / RESULT) or {}).get("went_on_from"):
-        folder = Path(before).resolve()
+    while path := (read_json(folder / RESULT) or {}).get("went_on_from"):
+        folder = Path(path).resolve()
         yield folder
 
 
-def _trained_rows(folder: Path, facts: dict[str, Any]) -> Counter[str]:
-    """Rows of each source that were trained on: `train.max_tokens` ends a plan before the mixture's last row."""
+def trained_rows(folder: Path) -> list[Row]:
+    """Rows of the finished training in `folder`, none where they are not kept: `train.max_tokens` ends a plan
+    before the mixture's last row."""
     from reflex.data.rows import read_jsonl
 
-    path = folder / ROWS
-    if not {"training", "mixture"} <= facts.keys() or not path.is_file():
-        return Counter()
-    return Counter(row.source for row in read_jsonl(path)[: facts["training"]["rows"]])
+    path, result = folder / ROWS, read_json(folder / RESULT)
+    return read_jsonl(path)[: result["rows"]] if result and path.is_file() else []
 
 
 def _add(facts: dict[str, Any], before: dict[str, Any] | None) -> None:

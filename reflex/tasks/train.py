@@ -23,7 +23,7 @@ from reflex.files import write_atomic
 from reflex.tasks.begun import CONFIG, begun_facts, check_same, write_begun
 from reflex.tasks.cells import cell_lock
 from reflex.tasks.identity import PINNED, Sweep, as_trained, run_identity
-from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, begun_with, read_json, trained_on
+from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, before, begun_with, read_json
 from reflex.tracking.record import json_text
 
 if TYPE_CHECKING:
@@ -194,8 +194,8 @@ def training_rows(cfg: DictConfig, folder: Path) -> list[Row]:
     rows = read_jsonl(path)
     sources = {row.source for row in rows}
     if (begun := begun_with(cfg)) is not None:
-        before = trained_on(begun.parent) or {}
-        sources.update(before.get("mixture", {}).get("sources", {}))
+        earlier = before(folder, begun.parent) or {}
+        sources.update(earlier.get("mixture", {}).get("sources", {}))
     assert_clean(sorted(sources), cfg.mixture.allow)
     return rows
 
