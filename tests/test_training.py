@@ -391,6 +391,31 @@ def test_rows_behind_the_token_budget_are_not_tokenised(monkeypatch):
     assert plan.tokens == tuple(sizes)
 
 
+@pytest.mark.parametrize("readout", ["pointer", "candidates"])
+def test_a_row_that_is_too_long_is_named_before_the_first_step(readout):
+    from reflex.errors import ContextLengthError
+    from tests.test_pointer import model_with
+
+    model = model_with(**dict.fromkeys(("choice", "noul", "score"), readout))
+    limit = model.backbone.facts.context_length
+    fine = rows(2)
+    state, option = "x" * (limit + 1), {"a": None, "y" * (limit + 1): None}
+    questions = fine[0].questions
+    asked = {"topic": type(questions["topic"])(criteria=option)}
+    long = [
+        Row("long-state", state, questions, fine[0].labels),
+        Row("long-option", "short", asked, {"topic": {"a": 1.0, "y" * (limit + 1): 0.0}}),
+    ]
+    for row in long:
+        with pytest.raises(
+            ContextLengthError, match=rf"^row {row.id}: .* exceed .* mixture\.max_chars"
+        ):
+            plan_training(model, [*fine, row], TrainConfig())
+        budget = sum(each.unique_tokens for each in prepare_rows(model, fine))
+        compiled, _ = plan_training(model, [*fine, row], TrainConfig(max_tokens=budget))
+        assert len(compiled) <= 2  # what is behind the budget is never read
+
+
 def test_rate_warms_up_and_ends_at_zero():
     config = TrainConfig(warmup=0.1)
     values = [rate(step, 100, config) for step in range(101)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from reflex.contract import Request
 from reflex.data.rows import Row
 from reflex.data.splits import hash_order, stable_fraction
+from reflex.errors import ContextLengthError
 from reflex.forward.groups import by_sum
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def plan_training(
     """Rows tokenised in order, at least one and no more than fit `max_tokens`, and the steps they make.
 
     Every token that the forward reads counts: what readouts have read apart from the trees once per micro-batch.
+    Raises ContextLengthError for a row among them that is longer than the backbone's context.
     """
     packable = model.backbone.facts.packable and model.engine.config.strategy != "flat"
     compiled: list[Prepared] = []
@@ -159,7 +161,22 @@ def plan_training(
     if limit is not None and planned(count).total_tokens > limit:
         counts = range(1, count + 1)
         count = max(1, bisect_right(counts, limit, key=lambda n: planned(n).total_tokens))
+    for row, item in zip(rows, compiled[:count], strict=False):
+        _check_length(model, row, item)
     return compiled[:count], planned(count)
+
+
+def _check_length(model: DecisionModel, row: Row, item: Prepared) -> None:
+    """Raise ContextLengthError naming the row: not hours later, at its step."""
+    from reflex.forward.tree import Segment, Tree
+
+    try:
+        for tree in (*item.trees, *(Tree((), (Segment(ids),)) for ids in item.apart)):
+            model.engine.check_length(tree)
+    except ContextLengthError as error:
+        raise ContextLengthError(
+            f"row {row.id}: {error}; a lower mixture.max_chars leaves long states out, mixture.sources long options"
+        ) from None
 
 
 def layout_of(row: Row, share: float | None) -> str | None:
