@@ -71,12 +71,27 @@ REFUSED = {
     "https://huggingface.co/datasets/google/boolq": "boolq",
     "boolq@main": "boolq",
     "exports/s1bench_fast.jsonl": "paws",
+    "squadv1.jsonl": "squad2",
+    "SQuADv1.1-dev.json": "squad2",
+    "vitamincv2": "vitaminc-dev",
+    "helpsteerv2": "helpsteer2",
+    "BoolQDev.jsonl": "boolq",
+    "@boolq/dev.jsonl": "boolq",
+    "rows@massive.jsonl": "massive-en-US",
+    "glue@mrpc": "multinli",
 }
 CLEAN = [
     *("snli", "qqp", "banking77", "clinc_oos", "stanfordnlp/imdb", "ag_news", "glue/qqp"),
     *("nyu-mll/glue:sst2", "super_glue/rte", "anli", "fever_adversarial", "snips", "mmlu_pro"),
     *("train/banking77_train.jsonl", "human_ratings", "tickets", "rotten_tomatoes", "nli_fever"),
     *("allenai/openbookqa", "halueval_general", "mrpc", "yelp_polarity", "toxic-chat"),
+    *(
+        "SNLI",
+        "StanfordNLP/IMDB",
+        "superGlue/RTE",
+        "stanfordnlp/imdb@main",
+        "imdb@refs/convert/parquet",
+    ),
 ]
 
 
@@ -118,6 +133,29 @@ def test_organisation_split_case_and_separator_do_not_matter(
 ) -> None:
     name = before + alias.replace("-", separator) + after
     assert blocked_subsets(name.upper() if upper else name)
+
+
+@given(
+    st.sampled_from(sorted({(a, s) for s in SUBSETS for a in ALIASES[s]})),
+    st.data(),
+    st.sampled_from(["", "My", "my_", "2024-"]),
+    st.sampled_from(["", "2", "v2", "V1.1", "-v3", "_v2.0", "@main"]),
+    st.sampled_from(["", "Dev", "-dev", "_train", " test"]),
+    st.sampled_from(["", ".json", ".JSONL", ".tar.gz"]),
+    st.sampled_from(["{}", "data/{}/rows.jsonl", "@{}", "rows@{}", "org\\{}", "hf://x/{}:train"]),
+)
+def test_no_spelling_of_an_alias_passes(alias, data, before, version, after, ending, place) -> None:
+    """Whatever its capitals, separators, version, file ending and place; a word glued on begins with a capital."""
+    text, subset = alias
+    shape = data.draw(st.lists(st.booleans(), min_size=len(text), max_size=len(text)))
+    word = "".join(c.upper() if up else c for c, up in zip(text, shape, strict=True))
+    word = word.replace("-", data.draw(st.sampled_from(["-", "_", "", " "])))
+    if before == "My":
+        word = word[0].upper() + word[1:]
+    if version == "@main":
+        after = ""
+    name = place.format(f"{before}{word}{version}{after}{ending}")
+    assert subset in blocked_subsets(name), name
 
 
 def test_an_allowed_source_is_named_and_everything_else_still_refused() -> None:

@@ -41,7 +41,9 @@ _COLLECTIONS = {  # alias → members that hold no benchmark items, so that nami
     "superglue": frozenset({"cb", "copa", "rte", "wic", "wsc", "record", "multirc"}),
 }
 
-_SUFFIX = re.compile(r"(\.(jsonl?|parquet|csv|tsv|txt|arrow|gz|zst|zip|tar|bz2))+$")
+_SUFFIX = re.compile(r"(\.(jsonl?|parquet|csv|tsv|txt|arrow|gz|zst|zip|tar|bz2))+$", re.IGNORECASE)
+_REVISION = re.compile(r"(?<=[^/:@])@[^/:]*")
+_BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-zA-Z])(?=[vV]\d)")
 _WORDS = re.compile(r"[a-z]+|[0-9]+")
 
 
@@ -78,7 +80,16 @@ def blocked_subsets(name: str) -> tuple[str, ...]:
     A path segment is caught when some run of its words spells an alias: `amazon_massive_intent_en-US`
     holds `massive`, `squad_v2` holds `squad`, `snli` does not hold `nli`.
     """
-    segments = [_WORDS.findall(segment) for segment in _normal(name).split("/")]
+    path, *revisions = _parts(name)
+    spelled = _spelled(path).union(*map(_spelled, revisions))
+    wanted = {subset: {alias.replace("-", "") for alias in ALIASES[subset]} for subset in SUBSETS}
+    return tuple(name for name in SUBSETS if (wanted[name] | _WHOLE) & spelled)
+
+
+def _spelled(path: str) -> set[str]:
+    """What the runs of words in each segment of a path spell; a word ends at a capital, a digit, a version's v."""
+    broken = _BREAKS.sub(" ", path).lower()
+    segments = [_WORDS.findall(segment) for segment in broken.split("/")]
     spelled: set[str] = set()
     for number, words in enumerate(segments):
         after = {"".join(segment) for segment in segments[number + 1 :]}
@@ -91,14 +102,18 @@ def blocked_subsets(name: str) -> tuple[str, ...]:
                 rest = "".join(words[end:])
                 if not ({rest} | after) & members:
                     spelled.add(run)
-    wanted = {subset: {alias.replace("-", "") for alias in ALIASES[subset]} for subset in SUBSETS}
-    return tuple(name for name in SUBSETS if (wanted[name] | _WHOLE) & spelled)
+    return spelled
 
 
 def _normal(name: str) -> str:
-    """Lower case, forward slashes, no `@revision` or file ending; a `:split` becomes a segment."""
-    text = name.strip().lower().replace("\\", "/")
-    text = re.sub(r"^[a-z]+://", "", text)
-    text = re.sub(r"@[^/:]*", "", text).replace(":", "/")
-    segments = [_SUFFIX.sub("", segment) for segment in text.split("/")]
-    return re.sub(r"[\s_]+", "-", "/".join(segment for segment in segments if segment))
+    """How names are compared: `_parts` in lower case without the revision, with one kind of separator."""
+    return re.sub(r"[\s_]+", "-", _parts(name)[0].lower())
+
+
+def _parts(name: str) -> list[str]:
+    """The path that a name is, with forward slashes and without file endings, a `:split` being a segment; then
+    each `@revision` of it (which only follows a name: `@boolq` is one itself)."""
+    text = re.sub(r"^[a-zA-Z]+://", "", name.strip().replace("\\", "/"))
+    path = _REVISION.sub("", text).replace(":", "/")
+    segments = [_SUFFIX.sub("", segment) for segment in path.split("/")]
+    return ["/".join(segment for segment in segments if segment), *_REVISION.findall(text)]
