@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from reflex.contract import parse_question
+from reflex.errors import CalibrationError
 from reflex.loading import compose
 from reflex.tasks.train import Train
 from reflex.tasks.train_evaluate import curve, training_folder, with_training
@@ -178,6 +181,51 @@ def test_only_what_is_here_and_trained_is_sent(tmp_path: Path) -> None:
         "backbone": folder / "backbone",
     }
     assert trained_files(compose([])) == {}
+
+
+def test_nothing_is_fitted_on_what_was_trained_on(tmp_path, monkeypatch, caplog) -> None:
+    """By item, and by text from another source; held-out rows to report on stay, and so do rows of few words."""
+    from reflex.benchmarks.base import Suite
+    from reflex.data.rows import Row, write_jsonl
+    from reflex.tasks import evaluate
+    from reflex.tasks.train_evaluate import TrainEvaluate
+
+    question = {"q": parse_question({"type": "noul", "instructions": "Is it so?"})}
+    label = {"q": {"true": 1.0, "false": 0.0}}
+
+    def row(name: str, state: Any, split: str) -> Row:
+        return Row(name, state, question, label, source=name.partition("/")[0], split=split)
+
+    long = "A text of more than four words."
+    training = [
+        row("ratings/1#0.0", "short", "train"),
+        row("reviews/7#0.0", {"text": long}, "train"),
+        row("ratings/9#0.0", "behind the budget of this training", "train"),
+    ]
+    write_jsonl(tmp_path / "rows.jsonl", training)
+    (tmp_path / "training.json").write_text('{"rows": 2}')
+    fit = [
+        row("ratings/1", "short", "fit"),
+        row("ratings/2", f" {long.upper()} ", "fit"),
+        row("ratings/3", "short", "fit"),
+        row("ratings/9", "behind the budget of this training", "fit"),
+    ]
+    report = [row("ratings/4", long, "report")]
+    suites = [Suite("halves", [*fit, *report], {"n": 1})]
+    monkeypatch.setattr(evaluate, "load_suite", lambda cfg: suites[-1])
+    words = ["task=train_evaluate", "mixture=embedded", "train=lora", "readout=pointer"]
+    words += [f"readout.pointer.weights={tmp_path / 'heads.safetensors'}"]
+    fitting = compose([*words, "calibration=global"])
+    found = TrainEvaluate().read_suite(fitting)
+    assert [each.id for each in found.rows] == ["ratings/3", "ratings/9", "ratings/4"]
+    assert found.facts == {"n": 1, "trained_on": {"ratings": 2}}
+    assert "2 of 4 rows of split fit were trained on and are left out" in caplog.text
+    assert TrainEvaluate().read_suite(compose([*words, "calibration=none"])) is suites[-1]
+    suites.append(Suite("halves", [*fit[:2], *report], {}))
+    with pytest.raises(CalibrationError, match=r"all 2 rows of split fit in benchmark=halves"):
+        TrainEvaluate().read_suite(fitting)
+    suites.append(Suite("apart", [*fit[2:], *report], {}))
+    assert TrainEvaluate().read_suite(fitting) is suites[-1]
 
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_read(tmp_runs) -> None:

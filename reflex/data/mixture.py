@@ -8,7 +8,7 @@ shared generator, so the same config gives the same rows everywhere.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from reflex.data.contamination import assert_clean
 from reflex.data.coverage import check_coverage
 from reflex.data.guard import overlapping_ids
 from reflex.data.jsonl import canonical
-from reflex.data.overlap import MIN_SENTENCE, texts
+from reflex.data.overlap import told
 from reflex.data.rows import Row
 from reflex.data.sources import Item, source
 from reflex.data.splits import hash_order
@@ -205,34 +205,31 @@ def parted(pools: Mapping[str, Pool]) -> dict[str, Pool]:
     The sides are the training split and the two held-out ones, over all sources: the same sentence may come
     from two of them, or stand in two pairs. Case and spacing do not count, nor texts of few words.
     """
-    told = {
-        (name, split, item.id): set(_told(item))
+    own_texts = {
+        (name, split, item.id): set(told(item.states[0]))
         for name, pool in pools.items()
         for split, items in pool.items.items()
         for item in items
     }
     trained, held_out = (
-        {text for (_, split, _), own in told.items() if (split == "train") is side for text in own}
+        {
+            text
+            for (_, split, _), own in own_texts.items()
+            if (split == "train") is side
+            for text in own
+        }
         for side in (True, False)
     )
     both = trained & held_out
     found = {}
     for name, pool in pools.items():
         kept = {
-            split: [item for item in items if not told[name, split, item.id] & both]
+            split: [item for item in items if not own_texts[name, split, item.id] & both]
             for split, items in pool.items.items()
         }
         lost = sum(len(pool.items[split]) - len(items) for split, items in kept.items())
         found[name] = replace(pool, items=kept, on_both_sides=lost)
     return found
-
-
-def _told(item: Item) -> Iterator[str]:
-    """The texts of an item's state that say enough to be known again."""
-    for text in texts(item.states[0]):
-        words = text.lower().split()
-        if len(words) >= MIN_SENTENCE:
-            yield " ".join(words)
 
 
 def _own_texts(item: Item) -> list[Any]:

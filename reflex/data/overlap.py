@@ -91,6 +91,14 @@ def texts(state: Any) -> Iterator[str]:
             yield from texts(value)
 
 
+def told(state: Any) -> Iterator[str]:
+    """The texts of a state that say enough to be known again, whatever case and spacing."""
+    for text in texts(state):
+        words = text.lower().split()
+        if len(words) >= MIN_SENTENCE:
+            yield " ".join(words)
+
+
 def _sentences(text: str) -> Iterator[str]:
     """Sentences of enough words, as lower-case words joined by spaces."""
     for part in _SENTENCE_END.split(text):

@@ -64,7 +64,7 @@ class Evaluate:
         """The suite, which cell this is, and the folder it is recorded in. Loads no weights."""
         from reflex.remote.remote import remote_model
 
-        suite = load_suite(cfg)
+        suite = self.read_suite(cfg)
         if remote_model(cfg):
             from reflex.tasks.remote import remote_identity
 
@@ -72,6 +72,10 @@ class Evaluate:
         else:
             identity = run_identity(cfg, cell_facts(cfg, suite))
         return suite, identity, cell_folder(cfg, identity)
+
+    def read_suite(self, cfg: DictConfig) -> Suite:
+        """What is measured, and fitted on where the calibration fits."""
+        return load_suite(cfg)
 
     def failed(self, cfg: DictConfig, error: Exception) -> None:
         """Record a sweep's cell for which `run` raised: it was not identified yet."""

@@ -10,26 +10,33 @@ The training is the one of `task=train`: resumable, and done once for all benchm
 from __future__ import annotations
 
 import json
+import logging
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from reflex.errors import ConfigError
+from reflex.errors import CalibrationError, ConfigError
 from reflex.readouts.base import used_readouts
 from reflex.tasks.cells import forget_failure, free_memory
 from reflex.tasks.evaluate import Evaluate
 from reflex.tasks.facts import load_suite
 from reflex.tasks.identity import as_trained
-from reflex.tasks.lineage import MIXTURE, RESULT, part_folders, read_json
+from reflex.tasks.lineage import MIXTURE, RESULT, part_folders, read_json, trained_rows
 from reflex.tasks.train import Train, run_folder
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from reflex.benchmarks.base import Suite
+    from reflex.data.rows import Row
+
+log = logging.getLogger(__name__)
 
 CURVE = 10
 """Points of the training curve that a record keeps."""
@@ -54,6 +61,14 @@ class TrainEvaluate(Evaluate):
             return 0
         forget_failure(cfg)
         return super().run(trained)
+
+    def read_suite(self, cfg: DictConfig) -> Suite:
+        """The suite, of whose rows that a calibration is fitted on none was trained on."""
+        suite = super().read_suite(cfg)
+        folder = training_folder(cfg)
+        if folder is None or not instantiate(cfg.calibration).fits:
+            return suite
+        return without_trained(suite, trained_rows(folder), cfg.calibration.name)
 
     def _measure(
         self, cfg: DictConfig, suite: Suite, folder: Path, logger: Any
@@ -101,6 +116,42 @@ def training_folder(cfg: DictConfig) -> Path | None:
     if cfg.train.method == "full":
         folders.append(Path(cfg.backbone.path).parent)
     return next((folder for folder in folders if (folder / RESULT).is_file()), None)
+
+
+def without_trained(suite: Suite, trained: Sequence[Row], calibration: str) -> Suite:
+    """The suite without the fit rows that are items of `trained` or share a text with one; its facts count
+    them by source (`trained_on`).
+
+    A temperature fitted on what was trained on is too low. Raises CalibrationError where no fit row is left.
+    """
+    from reflex.calibration.fit import SPLIT
+    from reflex.data.overlap import told
+
+    ids = {row.id.partition("#")[0] for row in trained}
+    texts = {text for row in trained for text in told(row.state)}
+    found = {
+        row.id
+        for row in suite.rows
+        if row.split == SPLIT and (row.id in ids or not texts.isdisjoint(told(row.state)))
+    }
+    if not found:
+        return suite
+    fit = [row for row in suite.rows if row.split == SPLIT]
+    if len(found) == len(fit):
+        raise CalibrationError(
+            f"calibration={calibration}: all {len(fit)} rows of split fit in benchmark={suite.name} were trained on; "
+            "fit on others (benchmark=held_out), or leave their source out of the mixture"
+        )
+    dropped = Counter(row.source for row in fit if row.id in found)
+    log.warning(
+        "calibration=%s: %d of %d rows of split fit were trained on and are left out",
+        calibration, len(found), len(fit),
+    )  # fmt: skip
+    return replace(
+        suite,
+        rows=[row for row in suite.rows if row.id not in found],
+        facts={**suite.facts, "trained_on": dict(sorted(dropped.items()))},
+    )
 
 
 def training_facts(folder: Path) -> dict[str, Any]:
