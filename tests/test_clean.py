@@ -4,6 +4,7 @@ through is marked and its subsets are withheld."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from reflex.benchmarks.base import Suite
 from reflex.calibration.temperature import Temperature
 from reflex.contract import parse_question
 from reflex.data.guard import benchmark_index
-from reflex.data.rows import Row
+from reflex.data.rows import Row, items_sha256
 from reflex.errors import CalibrationError, ConfigError, ContaminationError, DataError
 from reflex.loading import compose
 from reflex.tasks.check_config import check_config
@@ -170,6 +171,25 @@ def test_where_a_file_was_fitted_on_half_of_mmlu_only_the_other_is_measured(tmp_
     with pytest.raises(DataError, match="fitted on a half of mmlu; measure something else"):
         cleaned([whole], *own)
     assert cleaned([whole, mine]).rows == [whole, mine]  # without that file nothing is withheld
+
+
+def test_a_calibration_that_is_loaded_is_not_measured_on_what_one_is_fitted_on(
+    tmp_path: Path,
+) -> None:
+    fit_rows, others = [row("a", "mine", "fit"), row("b", "mine", "fit")], [row("c", "mine")]
+    found = Temperature().fit(frame(60), {"items_sha256": items_sha256(fit_rows)})
+    file = tmp_path / "calibration.json"
+    file.write_text(json.dumps(found.to_json()))
+    loaded = (FIT, f"calibration.path={file}")
+    message = rf"calibration\.path={file}: benchmark=mine would be measured on rows of split fit"
+    with pytest.raises(ConfigError, match=message) as caught:
+        cleaned(fit_rows, *loaded)
+    assert "benchmark.split=report" in str(caught.value)
+    with pytest.raises(ConfigError, match="measured on the items it was fitted on"):
+        cleaned([replace(each, split="report") for each in fit_rows], *loaded)
+    assert cleaned([*fit_rows, *others], *loaded).rows == [*fit_rows, *others]
+    assert cleaned(others, *loaded).rows == others
+    assert cleaned(fit_rows).rows == fit_rows  # what task=calibrate reads
 
 
 def test_fit_rows_that_share_text_with_a_benchmark_are_dropped_and_counted(tmp_path: Path) -> None:

@@ -240,6 +240,29 @@ def test_the_card_of_the_embedded_release_is_what_the_code_writes() -> None:
     assert "\npython -m reflex.serve run=elsewhere/it\n" in titled
 
 
+@pytest.mark.parametrize(
+    ("splits", "calibrated", "told"),
+    [
+        ({"report": 900}, True, "No row that the temperatures were fitted on is among them."),
+        (
+            {"fit": 30},
+            True,
+            "**30 of them are on rows of split fit, which temperatures are fitted on.**",
+        ),
+        ({"report": 900}, False, ""),
+    ],
+)
+def test_the_card_says_whether_temperatures_were_fitted_on_what_is_measured(
+    splits: dict[str, int], calibrated: bool, told: str
+) -> None:
+    manifest = manifest_of(EMBEDDED)
+    assert manifest is not None
+    calibration = json.loads((EMBEDDED / "calibration.json").read_text()) if calibrated else None
+    text = card({**manifest, "measured_splits": splits}, calibration, EMBEDDED)
+    (line,) = [line for line in text.splitlines() if line.startswith("95 % intervals")]
+    assert line.partition("95th percentile).")[2].strip() == told
+
+
 def test_a_row_whose_question_holds_benchmark_text_is_not_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-from reflex.errors import CalibrationError, DataError
+from reflex.benchmarks.words import ABSENT
+from reflex.errors import CalibrationError, ConfigError, DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 KEY = "calibration.allow"
 OWN_HALVES = "mmlu"
 """The source whose rows of split fit are benchmark items by design."""
+
+FITTED_ON = ("withheld", "the calibration is fitted on it")
+"""Word and reason of a source that is not measured."""
 
 Let = Mapping[str, list[str]]
 """Name → the benchmark subsets it stands for, of what `calibration.allow` lets through."""
@@ -62,18 +66,22 @@ def clean_suite(cfg: DictConfig, suite: Suite) -> Suite:
     was fitted on the subset of; its facts say what was left out.
 
     Raises as `check_fit` where the run would fit on it, CalibrationError where it has nothing to fit on or to
-    measure, DataError where every row is withheld.
+    measure, DataError where every row is withheld, ConfigError where a calibration that is loaded would be measured
+    on what one is fitted on.
     """
     from reflex.calibration.fit import SPLIT
+    from reflex.calibration.fitted import read
 
     calibration = instantiate(cfg.calibration)
     fit_rows = [row for row in suite.rows if row.split == SPLIT]
     let: Let = {}
-    halves = False
+    fitted_on: dict[str, Any] = {}
     if calibration.fits:
         let = check_fit(cfg.benchmark, calibration, fit_rows)
     elif getattr(calibration, "path", None):
-        let, halves = _fitted_on(calibration.path)
+        fitted_on = read(calibration.path).fitted_on
+        let = dict(fitted_on.get("contamination") or {})
+    halves = OWN_HALVES in fitted_on.get("sources", ())
     suite = _without_overlaps(suite, fit_rows, let, set(_named(cfg.benchmark)))
     if halves:
         suite = _other_half(suite)
@@ -88,6 +96,8 @@ def clean_suite(cfg: DictConfig, suite: Suite) -> Suite:
             f"benchmark={suite.name}: every measured row is withheld, since the calibration is fitted on "
             f"{', '.join([*let, *own])}; measure something else"
         )
+    if fitted_on:
+        _check_not_fitted_on(suite, calibration.path, fitted_on)
     return suite
 
 
@@ -126,12 +136,24 @@ def _names_of(rows: pd.DataFrame | Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(name for pair in pairs for name in pair if name))
 
 
-def _fitted_on(path: str) -> tuple[Let, bool]:
-    """What a calibration file was let through, and whether it was fitted on one of the halves."""
-    from reflex.calibration.fitted import read
+def _check_not_fitted_on(suite: Suite, path: str, fitted_on: Mapping[str, Any]) -> None:
+    """Raise ConfigError where the rows that figures are over are of split fit, or are by another split's name all
+    the items of the suite that the file was fitted on."""
+    from reflex.benchmarks.base import measured
+    from reflex.calibration.fit import SPLIT
+    from reflex.data.rows import items_sha256
 
-    found = read(path).fitted_on
-    return dict(found.get("contamination") or {}), OWN_HALVES in found.get("sources", ())
+    rows = measured(suite.rows)
+    if all(row.split != SPLIT for row in rows):
+        if items_sha256(rows) != fitted_on.get("items_sha256"):
+            return
+        what = "the items it was fitted on"
+    else:
+        what = f"rows of split {SPLIT}, which are for fitting"
+    raise ConfigError(
+        f"calibration.path={path}: benchmark={suite.name} would be measured on {what}; measure other rows "
+        "(benchmark.split=report), or set calibration=none"
+    )
 
 
 def _without_overlaps(suite: Suite, fit_rows: list[Row], let: Let, named: set[str]) -> Suite:
@@ -158,14 +180,30 @@ def _other_half(suite: Suite) -> Suite:
         return suite
     kept = sum(row.source == OWN_HALVES for row in rows)
     before = suite.facts.get("sources", {}).get(OWN_HALVES, {})
-    half = {**before, "n": kept, "splits": {"report": kept}} if kept else _why_withheld(before)
+    half = {**before, "n": kept, "splits": {"report": kept}} if kept else absent(before, *FITTED_ON)
     sources = {**suite.facts.get("sources", {}), OWN_HALVES: half}
     return replace(suite, rows=rows, facts={**suite.facts, "sources": sources})
 
 
-def _why_withheld(before: Mapping[str, Any]) -> dict[str, Any]:
+def absent(before: Mapping[str, Any], word: str, reason: str) -> dict[str, Any]:
+    """What a suite says of a source none of whose rows is measured."""
     kept = {key: value for key, value in before.items() if key in ("licence", "published")}
-    return {"word": "withheld", "reason": "the calibration is fitted on it", "n": 0, **kept}
+    return {"word": word, "reason": reason, "n": 0, **kept}
+
+
+def with_sources(facts: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str, Any]:
+    """A suite's facts with those of its sources replaced, and its macro told from them."""
+    found = {**facts, "sources": dict(sources)}
+    if "macro" in facts:
+        lacking = [
+            name
+            for name in facts["macro"]["subsets"]
+            if sources.get(name, {}).get("word") in ABSENT
+        ]
+        complete = facts["macro"]["complete"] and not lacking
+        word = facts["macro"]["word"] if complete else None
+        found["macro"] = {**facts["macro"], "complete": complete, "lacking": lacking, "word": word}
+    return found
 
 
 def _withheld(suite: Suite, let: Let, kept_splits: set[str]) -> Suite:
@@ -176,15 +214,5 @@ def _withheld(suite: Suite, let: Let, kept_splits: set[str]) -> Suite:
     sources = dict(facts.get("sources", {}))
     for name in {row.source for row in suite.rows} | set(sources):
         if withheld(name, let):
-            sources[name] = _why_withheld(sources.get(name, {}))
-    facts["sources"] = sources
-    if "macro" in facts:
-        lacking = [
-            name
-            for name in facts["macro"]["subsets"]
-            if sources.get(name, {}).get("word") in ("missing", "withheld")
-        ]
-        complete = facts["macro"]["complete"] and not lacking
-        word = facts["macro"]["word"] if complete else None
-        facts["macro"] = {**facts["macro"], "complete": complete, "lacking": lacking, "word": word}
-    return replace(suite, rows=rows, facts=facts)
+            sources[name] = absent(sources.get(name, {}), *FITTED_ON)
+    return replace(suite, rows=rows, facts=with_sources(facts, sources))

@@ -75,6 +75,7 @@ def fill(work: Path, source: Path, record: RunRecord, title: str, out: Path) -> 
     from reflex.calibration.fitted import FILE as CALIBRATION
     from reflex.release import MANIFEST, SCHEMA
     from reflex.tasks.release_card import card
+    from reflex.tracking.predictions import read_predictions
     from reflex.tracking.record import RECORD
 
     parts, training = copy_parts(work, source, record)
@@ -93,6 +94,7 @@ def fill(work: Path, source: Path, record: RunRecord, title: str, out: Path) -> 
         "contamination": contamination(training, work / CALIBRATION),
         "guard": guard_report(record),
         "suite": {key: record.data.get(key) for key in ("suite", "sha256", "n_rows")},
+        "measured_splits": read_predictions(source)["split"].value_counts().to_dict(),
         "metrics": record.metrics,
         "by": record.by,
         "parts": parts,

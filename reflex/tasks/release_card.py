@@ -46,7 +46,7 @@ def _lines(
     yield "```"
     yield ""
     yield from _what_it_is(manifest)
-    yield from _measured(manifest)
+    yield from _measured(manifest, calibration is not None)
     if calibration is not None:
         yield from _calibration(calibration)
     yield from _training_data(manifest)
@@ -76,13 +76,13 @@ def _what_it_is(manifest: Mapping[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def _measured(manifest: Mapping[str, Any]) -> Iterator[str]:
+def _measured(manifest: Mapping[str, Any], calibrated: bool) -> Iterator[str]:
     yield f"## Measured on {manifest['suite']['suite']}: {manifest['metrics']['nll']['n']} decisions"
     yield ""
     yield (
         "95 % intervals in brackets; behind an ECE, what a perfectly calibrated model with the same confidences would "
-        "show on as many rows (cal.: mean, and 95th percentile). No row that the temperatures were fitted on is among "
-        "them."
+        "show on as many rows (cal.: mean, and 95th percentile)."
+        + (_apart(manifest) if calibrated else "")
     )
     yield ""
     groups = {
@@ -95,6 +95,15 @@ def _measured(manifest: Mapping[str, Any]) -> Iterator[str]:
     for group, metrics in groups.items():
         yield f"| {group} | " + " | ".join(entry_text(metrics.get(name)) for name in names) + " |"
     yield ""
+
+
+def _apart(manifest: Mapping[str, Any]) -> str:
+    """Whether what is measured is apart from what temperatures are fitted on. A manifest that does not count the
+    measured rows by split is of a run that fitted its own and kept them apart."""
+    of_fit = manifest.get("measured_splits", {}).get("fit")
+    if of_fit:
+        return f" **{of_fit} of them are on rows of split fit, which temperatures are fitted on.**"
+    return " No row that the temperatures were fitted on is among them."
 
 
 def _training_data(manifest: Mapping[str, Any]) -> Iterator[str]:
