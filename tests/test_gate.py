@@ -169,7 +169,7 @@ def test_a_suite_of_pairs_is_a_set_like_any_other() -> None:
         gold = [
             [p_gold, 1 - p_gold] if each == 0 else [1 - p_gold, p_gold] for each in frame["gold"]
         ]
-        frames.append(frame.assign(probabilities=gold))
+        frames.append(frame.assign(probabilities=pd.Series(gold)))
     judgement = judge({"s": (BAD, GOOD), "pairs": (frames[0], frames[1])}, {"pairs": [PAIR]}, 0.05)
     found = {(check.set, check.metric): check for check in judgement.checks}
     assert found["pairs", "question_ignored"].allowed

@@ -143,7 +143,8 @@ def _ignored(
     if not len(both):
         return []
     (difference,) = differences(
-        *(both[[side]].to_numpy(dtype=np.float64) for side in ("before", "after")),
+        both[["before"]].to_numpy(dtype=np.float64),
+        both[["after"]].to_numpy(dtype=np.float64),
         np.asarray(pd.factorize(both["group"].astype(str))[0], dtype=np.int64),
         [IGNORED],
         ["lower"],
