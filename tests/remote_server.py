@@ -19,13 +19,15 @@ Reply = tuple[int, Any, dict[str, str]]
 class FakeServer:
     """`asked` counts POSTs per state, `keys` the keys they came with; `most` is the most in flight at once.
 
+    health: what /health says (None: there is no such page; or a whole reply). model: who answers, as answers say.
     fault: (state, how often it was asked before) → a reply instead of the answer, or None.
     """
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self.keys: set[str | None] = set()
-        self.health: dict[str, Any] | None = {"status": "ready", "model": "fake-1"}
+        self.health: dict[str, Any] | Reply | None = {"status": "ready", "model": "fake-1"}
+        self.model = "fake-1"
         self.fault: Callable[[str, int], Reply | None] = lambda state, before: None
         self.delay_s = 0.0
         self.most = self._flying = 0
@@ -49,7 +51,7 @@ class FakeServer:
                 answers[name]["choice"] = max(p, key=lambda key: p[key])
             else:
                 answers[name] |= {"score": 1.0, "legend": dict(zip(p, question["criteria"]))}
-        return {"model": "fake-1", "answers": answers, "usage": {"input_tokens": 100}}
+        return {"model": self.model, "answers": answers, "usage": {"input_tokens": 100}}
 
     def post(self, body: dict[str, Any], key: str | None) -> Reply:
         state = str(body["state"])
@@ -83,7 +85,8 @@ def fake_server() -> Iterator[FakeServer]:
 
         def do_GET(self) -> None:
             if self.path == "/health" and fake.health is not None:
-                self.send(200, fake.health, {})
+                told = fake.health
+                self.send(*(told if isinstance(told, tuple) else (200, told, {})))
             else:
                 self.send(404, {"detail": "no such page"}, {})
 

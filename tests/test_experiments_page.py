@@ -127,6 +127,18 @@ def test_a_part_of_the_items_is_said_to_be_one(tmp_path: Path) -> None:
     assert combined([{"n": 3}]) is None
 
 
+def test_a_plot_beside_published_figures_has_the_words_of_every_cell(tmp_path: Path) -> None:
+    """One server left items unanswered, another answered all."""
+    frame, whole = frame_of(("boolq",)), suite_facts({"boolq": "exact"})
+    sweep = sweep_of(tmp_path, whole, frame)
+    (_, plot) = page_plots(sweep).values()
+    assert b"boolq (exact)" in plot
+    for cell, n in zip(sweep.finished, (20, 17), strict=True):
+        cell.record.data["facts"] = suite_facts({"boolq": "exact"}, n=n)
+    (_, plot) = page_plots(sweep).values()
+    assert b"boolq (exact; exact, 17 of 20)" in plot
+
+
 def test_notes_are_told_whole(tmp_path: Path) -> None:
     facts = suite_facts({"boolq": "exact"})
     facts["notes"]["majority"] = "as older records defined it"

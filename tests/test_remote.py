@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import os
@@ -16,17 +17,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reflex
+from reflex.benchmarks.base import Suite, row_counts
+from reflex.benchmarks.words import word_of
 from reflex.contract import ChoiceAnswer, NoulAnswer, ScoreAnswer, parse_question
+from reflex.data.rows import Row
 from reflex.errors import ConfigError, RecordError, RemoteError
 from reflex.remote.answers import probabilities_of
+from reflex.remote.client import Asked, RemoteDecider
 from reflex.remote.health import served
 from reflex.remote.kept import ANSWERS, Kept
 from reflex.remote.remote import RemoteModel
 from reflex.serving.source import locate
+from reflex.tasks.remote import check_unchanged
+from reflex.tasks.unanswered import answered_only
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import read_record
 from tests import cli
-from tests.remote_server import FakeServer, distribution, fake_server
+from tests.remote_server import FakeServer, Reply, distribution, fake_server
 from tests.serving import serving, tiny_decider
 
 ROWS = 6
@@ -120,6 +127,18 @@ def test_load_answers_like_a_decider(fake: FakeServer) -> None:
 
     assert asyncio.run(in_a_notebook()).answers["c"].probabilities == expected
     assert decider.name == "fake-1"
+
+
+def test_what_a_request_says_is_asked(fake: FakeServer) -> None:
+    sent: list[dict[str, Any]] = []
+    answer = fake.answer
+    fake.answer = lambda body: sent.append(body) or answer(body)  # type: ignore[func-returns-value,method-assign]
+    decider = reflex.load(["model=remote", f"model.base_url={fake.url}", "model.model=m-1"])
+    asked = {"state": "x", "questions": {"q": {"type": "noul", "instructions": "?"}}}
+    further = {"permutations": 3, "x_orders": True, "model": "m-2"}
+    decider.answer(asked)
+    decider.answer({**asked, **further})
+    assert sent == [{**asked, "model": "m-1"}, {**asked, **further}]
 
 
 def test_requests_are_in_flight_together_and_bounded(
@@ -218,14 +237,64 @@ def test_an_item_that_stays_unanswered_fails_the_run_and_is_asked_again(
 def test_a_few_unanswered_items_can_be_allowed(
     fake: FakeServer, tmp_runs: Path, tasks: Path
 ) -> None:
+    said = [{**json.loads(line), "word": "exact", "of": ROWS} for line in tasks.open()]
+    tasks.write_text("".join(json.dumps(line) + "\n" for line in said))
     fake.fault = lambda state, before: (413, {"detail": "long"}, {}) if "4" in state else None
     ended = ask(fake.url, tasks, "model.max_failures=1")
     assert ended.status == 0, ended.err
     record = read_record(only_run(tmp_runs))
     assert record.data["unanswered"] == ["r4"]
+    assert record.data["n_rows"] == ROWS - 1
+    # No figure claims more than was measured, and the page says what that was.
+    page = ended.page.read_text()
+    assert "| tasks | exact, 5 of 6 |" in page
+    assert "exact, 6" not in page
+    assert f"- answered: 5 of 6 items, by fake-1 at {fake.url}; every figure is over those" in page
     assert sorted(set(read_predictions(only_run(tmp_runs))["item_id"])) == [
         f"r{i}" for i in range(ROWS) if i != 4
     ]
+
+
+def test_what_was_not_answered_is_in_no_count_word_or_macro() -> None:
+    def rows(source: str, n: int, split: str = "report") -> list[Row]:
+        return [
+            Row(
+                f"{source}/{split}/{i}",
+                "x",
+                {"q": NOUL},
+                {"q": {"true": 1.0, "false": 0.0}},
+                source,
+                split=split,
+            )
+            for i in range(n)
+        ]
+
+    asked = [*rows("whole", 2), *rows("part", 3), *rows("part", 2, "fit"), *rows("none", 1)]
+    macro = {"subsets": ["whole", "none"], "complete": True, "lacking": [], "word": "exact"}
+    sources = {
+        "whole": {"word": "exact", "n": 2, "n_pinned": 2},
+        "part": {"word": "rebuilt", **row_counts(asked[2:7])},
+        "none": {"word": "exact", "reason": "all of it", "n": 1, "n_pinned": 1, "licence": "MIT"},
+    }
+    suite = Suite("s", asked, {"sources": sources, "macro": macro, "notes": {"draw": "by hash"}})
+    assert answered_only(suite, list(asked), "x") is suite
+    told = answered_only(suite, [*asked[:4], asked[6]], "x").facts
+    assert told["sources"]["whole"] == sources["whole"]
+    assert (told["sources"]["part"]["n"], word_of(told["sources"]["part"])) == (
+        2,
+        "rebuilt, 3 of 5",
+    )
+    assert told["sources"]["none"] == {
+        "word": "missing",
+        "reason": "no item of it was answered",
+        "n": 0,
+        "licence": "MIT",
+    }
+    assert told["macro"] == {**macro, "complete": False, "lacking": ["none"], "word": None}
+    assert told["notes"] == {
+        "draw": "by hash",
+        "answered": "5 of 8 items, by x; every figure is over those",
+    }
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -303,6 +372,101 @@ def test_answers_of_two_models_are_not_mixed(fake: FakeServer, tmp_runs: Path, t
     assert ended.status == 1
     assert "serves something else than when this run started" in ended.err
     assert not list(tmp_runs.glob(f"*/{ANSWERS}"))
+
+
+BAD_PAGES: list[Reply] = [
+    (502, b"<html>Bad Gateway</html>", {}),
+    (429, {"detail": "slow down"}, {}),
+    (403, {"detail": "not for you"}, {}),
+]
+
+
+@pytest.mark.parametrize("page", BAD_PAGES)
+def test_a_bad_health_page_at_the_end_drops_nothing(
+    fake: FakeServer, tmp_path: Path, page: Any
+) -> None:
+    config = RemoteModel(base_url=fake.url)
+    before = served(fake.url)
+    with Kept(tmp_path) as kept:
+        kept.add({"row": 0, "item": "a", "response": {}})
+        fake.health = page
+        with pytest.raises(RemoteError, match="/health"):
+            check_unchanged(config, before, kept)
+        assert kept.answered == {0}
+        assert len(lines(tmp_path)) == 1
+        fake.health = before
+        check_unchanged(config, before, kept)
+        fake.health = {"status": "ready", "model": "fake-2"}
+        with pytest.raises(RemoteError, match="answers were dropped"):
+            check_unchanged(config, before, kept)
+    assert not (tmp_path / ANSWERS).exists()
+
+
+def test_a_bad_health_page_at_the_start_is_not_a_server_without_one(fake: FakeServer) -> None:
+    for fake.health in BAD_PAGES[:2]:
+        with pytest.raises(RemoteError, match=rf"/health answered {fake.health[0]}; try again"):
+            served(fake.url)
+    fake.health = BAD_PAGES[2]  # kept from us, for good as far as anyone knows
+    assert served(fake.url) == {}
+
+
+def test_answers_of_another_model_do_not_outlive_a_run_that_is_given_up(
+    fake: FakeServer, tmp_runs: Path, tmp_path: Path
+) -> None:
+    """It answers five items and breaks down; then the first one is back."""
+    many = cli.write_tasks(tmp_path / "many.jsonl", 20)
+    good = fake.health
+
+    def other(state: str, before: int) -> Any:
+        fake.health = {"status": "ready", "model": "fake-2"}
+        return (500, {"detail": "boom"}, {}) if int(state.split()[1]) >= 5 else None
+
+    fake.fault = other
+    ended = ask(fake.url, many, "model.retries=0", "model.concurrency=1")
+    assert ended.status == 1
+    assert "10 items in a row stayed unanswered" in ended.err
+    assert "serves something else than when this run started" in ended.err
+    assert not list(tmp_runs.glob(f"*/{ANSWERS}"))
+    fake.fault = lambda state, before: None
+    fake.health = good
+    fake.asked.clear()
+    assert ask(fake.url, many).status == 0
+    assert fake.asked.total() == 20
+
+
+def test_answers_of_another_model_do_not_outlive_a_run_that_is_stopped(
+    fake: FakeServer, tmp_runs: Path, tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(self: RemoteDecider, requests: Any, done: Any) -> None:
+        done(0, Asked(response=self.answer({"state": "x", "questions": {"q": NOUL.model_dump()}})))
+        fake.health = {"status": "ready", "model": "fake-2"}
+        raise KeyboardInterrupt
+
+    ask_all = RemoteDecider.ask_all
+    asking = iter([stopped, ask_all])
+    monkeypatch.setattr(RemoteDecider, "ask_all", lambda *a: next(asking, ask_all)(*a))
+    with contextlib.suppress(KeyboardInterrupt):
+        assert ask(fake.url, tasks).status != 0
+    assert fake.asked["x"] == 1
+    assert not list(tmp_runs.glob(f"*/{ANSWERS}"))
+
+
+def test_answers_that_name_two_models_are_not_joined(
+    fake: FakeServer, tmp_runs: Path, tasks: Path
+) -> None:
+    fake.health = None
+    fake.fault = lambda state, before: (413, {"detail": "long"}, {}) if "4" in state else None
+    assert ask(fake.url, tasks, "model.concurrency=1").status == 1
+    fake.fault = lambda state, before: None
+    fake.model = "fake-2"
+    words = "answers of two models: item r0 by model fake-1, item r4 by model fake-2; force=true"
+    for asked_more in (1, 0):  # and nothing is asked for what cannot become a result
+        fake.asked.clear()
+        ended = ask(fake.url, tasks, "model.concurrency=1")
+        assert ended.status == 1
+        assert words in ended.err
+        assert fake.asked.total() == asked_more
+    assert ask(fake.url, tasks, "force=true").status == 0
 
 
 @given(cut=st.integers(0, 400))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from reflex.decider import Decision
 
-RETRIED = frozenset({408, 429, *range(500, 600)})
 HOPELESS = frozenset({401, 403, 404})
 """Status codes that every other item would get as well."""
 
@@ -122,9 +121,13 @@ class RemoteDecider:
                 await asyncio.gather(*workers, return_exceptions=True)
 
     async def ask(self, client: AsyncTypeSafeClient, request: Request) -> Asked:
-        """One request with its retries. Never raises for what the server does."""
+        """One request with its retries, and what it says beside state and questions (a `model` of its own, orders).
+
+        Never raises for what the server does.
+        """
         asked = Asked()
         raw = request.model_dump(mode="json", exclude_none=True)  # fields, not options
+        further = (request.model_fields_set & raw.keys()) - {"state", "questions"}
         start = time.perf_counter()
         try:
             # The contract's own model: extras (`x_…`) stay, and both kinds of decider answer alike.
@@ -132,6 +135,7 @@ class RemoteDecider:
                 raw["state"],
                 raw["questions"],
                 retry=self._policy(asked),
+                extra_body={name: raw[name] for name in sorted(further)},
                 response_model=Response,
             )
             distributions(request, response)  # raises for what is no answer
@@ -149,7 +153,7 @@ class RemoteDecider:
             asked.failed_tries.append(_line(error))
             if isinstance(error, sdk().TypeSafeAPIConnectionError):
                 return True
-            return getattr(error, "status", None) in RETRIED
+            return getattr(error, "status", None) in health.PASSING
 
         return sdk().RetryPolicy(
             max_retries=self.config.retries,

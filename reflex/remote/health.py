@@ -16,6 +16,9 @@ KEY = "TYPESAFE_API_KEY"
 NO_KEY = "none"
 """Sent where there is no key: the client needs one, and a server without authentication ignores it."""
 
+PASSING = frozenset({408, 429, *range(500, 600)})
+"""Status codes that say nothing of the server but that it should be asked again."""
+
 LOADING = ("loading", "warming", "warming_up", "starting")
 
 IDENTITY = (
@@ -32,7 +35,8 @@ def api_key() -> str:
 def served(base_url: str, wait_s: float = 120.0) -> dict[str, Any]:
     """What `/health` says, {} for a server that has none. Waits while it is loading.
 
-    Raises RemoteError (one line) where nothing answers, or the server says it cannot serve.
+    Raises RemoteError (one line) where nothing answers, the page cannot be had just now (whatever stands in its
+    place, such as a proxy's own page), or the server says it cannot serve.
     """
     until = time.monotonic() + wait_s
     while True:
@@ -43,9 +47,12 @@ def served(base_url: str, wait_s: float = 120.0) -> dict[str, Any]:
         time.sleep(1.0)
     if loading:
         raise RemoteError(f"{base_url}: still loading after {wait_s:g} s; try again later")
-    if status >= 500 or facts.get("status") == "failed":
-        why = facts.get("error") or f"/health answered {status}"
-        raise RemoteError(f"{base_url}: cannot serve: {why}")
+    if facts.get("status") == "failed":
+        raise RemoteError(
+            f"{base_url}: cannot serve: {facts.get('error') or 'it does not say why'}"
+        )
+    if status in PASSING:
+        raise RemoteError(f"{base_url}: /health answered {status}; try again")
     return facts
 
 
@@ -107,9 +114,8 @@ def _get(url: str, timeout_s: float) -> tuple[int, dict[str, Any]]:
     except ValueError:
         found = None
     # A server that lacks the page, or keeps it from us, may answer questions all the same.
-    return (
-        (status, found) if isinstance(found, dict) and status not in (401, 403, 404) else (200, {})
-    )
+    told = isinstance(found, dict) and (status < 400 or status in PASSING)
+    return status, found if told else {}
 
 
 def _name(value: Any) -> Any:

@@ -3,6 +3,10 @@
 A line is appended with one write and flushed; a line that a kill has cut off is dropped when the file is
 read, and its item is asked again. A line with an `error` stands for a failed try and is asked again too.
 Lines have `row` (the item's place in the suite, which the cell's hash pins) and `item` (its id).
+
+Whoever stops asking in good order looks at /health once more and drops the answers if another model gave some of
+them. Where that cannot be (the process is killed, or nobody answers at the end), they are kept for what they are:
+what every line says answered it (`SAYS`) is all that then tells one server's answers from another's.
 """
 
 from __future__ import annotations
@@ -13,21 +17,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from reflex.errors import RecordError
+from reflex.errors import RecordError, RemoteError
 
 ANSWERS = "answers.jsonl"
+
+SAYS = ("model", "x_run", "x_calibration")
+"""What a response says of what answered it, where it does."""
 
 
 class Kept:
     """The file of one cell: `lines` of earlier sessions and this one, by row (the last one counts).
 
-    `errors`: every failed try of every session.
+    `errors`: every failed try of every session. `answered_by`: what each set of `SAYS` is, and the first item that
+    came with it.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / ANSWERS
         self.lines: dict[int, dict[str, Any]] = {}
         self.errors: list[dict[str, Any]] = []
+        self.answered_by: dict[str, str] = {}
         self._file: int | None = None
 
     def __enter__(self) -> Self:
@@ -67,10 +76,19 @@ class Kept:
             raise self._unwritable(error) from error
         self._take(line)
 
+    def check_one_model(self) -> None:
+        """Raise RemoteError where two answers say that different models gave them."""
+        if len(self.answered_by) > 1:
+            (one, first), (other, second), *_ = self.answered_by.items()
+            raise RemoteError(
+                f"{self.path}: answers of two models: item {first} by {one}, item {second} by {other}; "
+                "force=true asks for all of them again"
+            )
+
     def discard(self) -> None:
         """Forget every answer."""
         self.path.unlink(missing_ok=True)
-        self.lines, self.errors = {}, []
+        self.lines, self.errors, self.answered_by = {}, [], {}
 
     def _read(self) -> int:
         """Load the whole lines; returns how many bytes of the file they are."""
@@ -96,6 +114,10 @@ class Kept:
         self.lines[line["row"]] = line
         if "error" in line:
             self.errors.append(line)
+            return
+        told = {key: line["response"][key] for key in SAYS if key in line["response"]}
+        words = ", ".join(f"{key} {value}" for key, value in told.items())
+        self.answered_by.setdefault(words, line["item"])
 
     def _unwritable(self, error: OSError) -> RecordError:
         return RecordError(

@@ -94,7 +94,7 @@ def published_svg(cells: Sequence[Found]) -> bytes | None:
             _draw_cell(plot, entries, MARKERS[index], COLOURS[index], cell_label(cell.record, axes))
         plot.scatter([], [], s=14, color="#bbbbbb", label="published")
         plot.plot([], [], "|", markersize=10, color="#555555", label="majority answer")
-        labels = [f"{name} ({word_of(each) or 'no word'})" for name, each in facts.items()]
+        labels = [f"{name} ({_words(cells, name)})" for name in facts]
         plot.set_yticks([places[name] for name in facts], labels, fontsize="small")
         plot.set(xlabel="accuracy", xlim=(-0.02, 1.02), ylim=(-0.6, len(facts) - 0.4))
         figure.legend(loc="outside lower center", ncols=3, fontsize="small", frameon=False)
@@ -128,6 +128,12 @@ def _with_word(cell: Found, name: str) -> str:
     if value is None:
         return NOTHING
     return f"{number(value, 3)} ({harmless(word_of(sources(cell.record)[name]) or 'no word')})"
+
+
+def _words(cells: Sequence[Found], name: str) -> str:
+    """The words of a source over the cells that have rows of it: one may have read a part where another has not."""
+    there = [cell.record for cell in cells if name in cell.record.by.get("source", {})]
+    return "; ".join(dict.fromkeys(word_of(sources(each)[name]) or "no word" for each in there))
 
 
 def _accuracy(cell: Found, name: str) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +21,12 @@ from reflex.errors import ConfigError, RemoteError
 from reflex.remote import health
 from reflex.remote.answers import decisions_of
 from reflex.remote.client import Asked, RemoteDecider
+from reflex.remote.cost import cost_of
 from reflex.remote.kept import ANSWERS, Kept
 from reflex.remote.remote import OF_THE_SERVER, RemoteModel, remote_model
 from reflex.tasks.identity import Sweep, given_keys, key_of, run_identity
 from reflex.tasks.numbers import data_facts, measured
+from reflex.tasks.unanswered import answered_only
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +40,9 @@ CLAIMS = ("backbone", "prompt", "readout", "orders", "calibration")
 """Those of them that a command may claim of the server, which then has to confirm it."""
 
 SAY_EVERY_S = 15.0
+
+LEAVING_S = 15.0
+"""How long /health is waited for when the run has failed or is being stopped."""
 
 
 def remote_identity(cfg: DictConfig, suite: Suite) -> RunIdentity:
@@ -129,7 +134,8 @@ def measure(
     """What a finished record says beyond its identity, the predictions, and further files.
 
     Answers are kept in `folder` as they come; only what is missing there is asked. Raises RemoteError
-    when more than `model.max_failures` items stay unanswered, or another model answers at the end.
+    when more than `model.max_failures` items stay unanswered, another model answers at the end (whose answers are
+    dropped), or nobody says who does.
     """
     import pandas as pd
 
@@ -146,10 +152,16 @@ def measure(
     if cfg.force:
         (folder / ANSWERS).unlink(missing_ok=True)
     with Kept(folder) as kept:
-        _ask(decider, suite, requests, kept)
-        _check_unchanged(config, decider.served, kept)
-        unanswered = [index for index in requests if index not in kept.answered]
-        if len(unanswered) > config.max_failures:
+        kept.check_one_model()
+        try:
+            _ask(decider, suite, requests, kept)
+        except BaseException:  # Ctrl-C too: what is kept is there for the next try
+            _drop_if_changed(config, decider.served, kept)
+            raise
+        check_unchanged(config, decider.served, kept)
+        there = kept.answered
+        unanswered = [index for index in requests if index not in there]
+        if len(unanswered) > config.max_failures or not there:
             first = suite.rows[unanswered[0]].id
             raise RemoteError(
                 f"{len(unanswered)} of {len(requests)} items stayed unanswered (item {first}: "
@@ -158,12 +170,12 @@ def measure(
             )
         rows = []
         for index, row in enumerate(suite.rows):
-            if index in kept.answered:
+            if index in there:
                 response = Response.model_validate(kept.lines[index]["response"])
                 decisions = decisions_of(requests[index], response, decider.readouts)
                 rows += row_predictions(row, decisions)
         predictions = pd.DataFrame(rows)
-        cost = _cost(kept, len(predictions), config)
+        cost = cost_of(kept, len(predictions), config.concurrency)
     backbone = decider.served.get("backbone")
     prompt = decider.served.get("prompt")
     raw = Raw(
@@ -173,13 +185,20 @@ def measure(
         cost,
     )
     settled = settle(cfg, NoCalibration(), raw, {})  # parts fit rows from measured ones
+    answered = [row for index, row in enumerate(suite.rows) if index in there]
+    told = answered_only(suite, answered, f"{decider.name} at {config.base_url}")
     return (
         {
             "backbone": raw.backbone,
             "served": {"base_url": config.base_url, "health": decider.served},
             "prompt_hash": raw.prompt_hash,
-            "data": {**data_facts(suite), "unanswered": [suite.rows[i].id for i in unanswered]},
-            **measured(suite, settled.measured, cfg.seed),
+            "data": {
+                **data_facts(suite),  # the hashes are of what was asked
+                "n_rows": len(answered),
+                "facts": told.facts,
+                "unanswered": [suite.rows[i].id for i in unanswered],
+            },
+            **measured(told, settled.measured, cfg.seed),
             "cost": raw.cost,
         },
         settled.measured,
@@ -189,7 +208,8 @@ def measure(
 
 def _ask(decider: RemoteDecider, suite: Suite, requests: dict[int, Request], kept: Kept) -> None:
     """Ask for every row that `kept` lacks."""
-    missing = {index: request for index, request in requests.items() if index not in kept.answered}
+    there = kept.answered
+    missing = {index: request for index, request in requests.items() if index not in there}
     if len(missing) < len(requests):
         log.info("%d of %d items were answered before", len(requests) - len(missing), len(requests))
     session = start = said = time.time()
@@ -210,6 +230,7 @@ def _ask(decider: RemoteDecider, suite: Suite, requests: dict[int, Request], kep
         else:
             line["response"] = asked.response.model_dump(mode="json")
         kept.add(line)
+        kept.check_one_model()
         done += 1
         now = time.time()
         if now - said > SAY_EVERY_S:
@@ -221,53 +242,31 @@ def _ask(decider: RemoteDecider, suite: Suite, requests: dict[int, Request], kep
         decider.ask_all(missing, keep)
 
 
-def _check_unchanged(config: RemoteModel, before: dict[str, Any] | Any, kept: Kept) -> None:
-    after = health.identity(health.served(config.base_url))
-    if after != health.identity(before):
-        kept.discard()
+def check_unchanged(
+    config: RemoteModel, before: Mapping[str, Any], kept: Kept, wait_s: float = 120.0
+) -> None:
+    """Raise RemoteError unless the server is what it was; answers are dropped where it says that it is another."""
+    after = health.identity(health.served(config.base_url, wait_s))
+    if after == health.identity(before):
+        return
+    if not after:
         raise RemoteError(
-            f"{config.base_url}: serves something else than when this run started, so the answers were "
-            "dropped; run the same command again"
+            f"{config.base_url}: /health does not say any more what it serves, so nobody knows whose answers "
+            "these are; they are kept: run the same command again when it does"
         )
+    kept.discard()
+    raise RemoteError(
+        f"{config.base_url}: serves something else than when this run started, so the answers were "
+        "dropped; run the same command again"
+    )
 
 
-def _cost(kept: Kept, decisions: int, config: RemoteModel) -> dict[str, Any]:
-    """Tokens as the server counts them, wall time of all sessions, latency per request, and what failed."""
-    import numpy as np
-
-    answered = [kept.lines[index] for index in sorted(kept.answered)]
-    ms = np.array([line["ms"] for line in answered] or [0.0])
-    every = [*answered, *kept.errors]
-    sessions: dict[float, float] = {}
-    for line in every:
-        taken = line["at"] - line["session"]
-        sessions[line["session"]] = max(taken, sessions.get(line["session"], 0.0))
-    seconds = sum(sessions.values())
-    tries = Counter(_kind(error) for line in every for error in line["failed_tries"])
-    tokens = sum(line["response"]["usage"]["input_tokens"] for line in answered)
-    return {
-        "decisions": decisions,
-        "tokens_per_decision": tokens / max(1, decisions),
-        "ms_per_decision": 1e3 * seconds / max(1, decisions),
-        "forward_s": seconds,
-        "requests": {
-            "file": ANSWERS,
-            "answered": len(answered),
-            "sessions": len(sessions),
-            "concurrency": config.concurrency,
-            "latency_ms": {
-                "mean": float(ms.mean()),
-                **{f"p{q}": float(np.percentile(ms, q)) for q in (50, 90, 99)},
-                "max": float(ms.max()),
-            },
-            "failed_tries": dict(tries),
-            "failed_requests": dict(Counter(_kind(line["error"]) for line in kept.errors)),
-        },
-    }
-
-
-def _kind(error: str) -> str:
-    return error.partition(":")[0]
+def _drop_if_changed(config: RemoteModel, before: Mapping[str, Any], kept: Kept) -> None:
+    """`check_unchanged` where another error is on its way, which is the one to tell."""
+    try:
+        check_unchanged(config, before, kept, LEAVING_S)
+    except RemoteError as problem:
+        log.warning("%s", problem)
 
 
 def _model(cfg: DictConfig) -> RemoteModel:
