@@ -21,13 +21,13 @@ def to_object(node: DictConfig) -> Any:
     return OmegaConf.to_object(node)
 
 
-def build_backbone(cfg: DictConfig) -> Backbone:
-    """Load `cfg.backbone` onto `cfg.device`."""
+def build_backbone(cfg: DictConfig, *, as_stored: bool = False) -> Backbone:
+    """Load `cfg.backbone` onto `cfg.device`. as_stored: see `load_backbone`."""
     from reflex.backbones.backbone import load_backbone
 
     device = to_object(cfg.device)
     _set_threads(device.threads)
-    return load_backbone(to_object(cfg.backbone), device)
+    return load_backbone(to_object(cfg.backbone), device, as_stored=as_stored)
 
 
 _threads: int | None = None
@@ -45,8 +45,10 @@ def _set_threads(wanted: int | None) -> None:
     torch.set_num_threads(wanted or _threads)
 
 
-def build_model(cfg: DictConfig, backbone: Backbone | None = None) -> DecisionModel:
-    """The decision model of `cfg`; checks the cheap axes before weights are loaded."""
+def build_model(
+    cfg: DictConfig, backbone: Backbone | None = None, *, as_stored: bool = False
+) -> DecisionModel:
+    """The decision model of `cfg`; checks the cheap axes before weights are loaded. as_stored: see `load_backbone`."""
     from reflex.prompts.orders import check_orders
 
     if remote_model(cfg):
@@ -58,7 +60,8 @@ def build_model(cfg: DictConfig, backbone: Backbone | None = None) -> DecisionMo
     forward = to_object(cfg.forward)
     from reflex.model import DecisionModel
 
-    return DecisionModel(backbone or build_backbone(cfg), style, orders, readouts, forward)
+    backbone = backbone or build_backbone(cfg, as_stored=as_stored)
+    return DecisionModel(backbone, style, orders, readouts, forward)
 
 
 def build_decider(cfg: DictConfig, backbone: Backbone | None = None) -> Decider:

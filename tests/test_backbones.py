@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,35 @@ def test_an_image_text_model_is_trained_in_its_text_layers(tmp_path: Path) -> No
     adapted = load(tmp_path / "vl", adapter=str(tmp_path / "adapter"))
     assert torch.allclose(logits(adapted), logits(backbone), atol=1e-4)
     assert float((logits(adapted) - before).abs().max()) > 1e-2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_what_is_trained_is_what_is_served(tmp_path: Path, dtype: str) -> None:
+    """The update is added to the weights as stored and rounded once, in training as behind a server."""
+    base, device = saved(tmp_path / "m"), DeviceConfig(dtype=dtype)
+    config = BackboneConfig(name="m", source="folder", path=str(base))
+    backbone = load_backbone(config, device, as_stored=True)
+    lora = LoraConfig(rank=2)
+    add_lora(backbone.model, lora, 0, getattr(torch, dtype))
+    assert torch.equal(logits(backbone), logits(load_backbone(config, device)))
+    with torch.no_grad():
+        for _, layer in lora_layers(backbone.model):
+            torch.nn.init.normal_(layer.b, std=0.05)
+            assert {layer.a.dtype, layer.b.dtype, layer.base.dtype} == {torch.float32}
+    merge_all(backbone.model)
+    save_adapter(backbone.model, tmp_path / "adapter", lora, base=str(base))
+    adapted = replace(config, adapter=str(tmp_path / "adapter"))
+    served = load_backbone(adapted, device).model
+    assert {p.dtype for p in served.parameters()} == {getattr(torch, dtype)}
+    differ = of = 0
+    for name, layer in lora_layers(backbone.model):
+        weight = served.get_submodule(name).weight
+        assert layer.weight.dtype == weight.dtype, name
+        assert torch.allclose(layer.weight.float(), weight.float(), rtol=0.01, atol=1e-6), name
+        differ += int((layer.weight != weight).sum())
+        of += weight.numel()
+    if dtype != "float32":  # what the order of a sum may move over an edge
+        assert differ < 0.002 * of
 
 
 def test_an_adapter_is_merged_and_changes_the_identity(tmp_path: Path) -> None:

@@ -724,20 +724,16 @@ def test_training_evaluation_and_release_by_command(tmp_path: Path, data_root: P
 
 
 def test_a_named_folder_is_not_taken_for_other_settings(tmp_path: Path):
-    from omegaconf import OmegaConf
-
     from reflex.backbones.config import DeviceConfig
     from reflex.backbones.dtype import resolve_dtype
     from reflex.loading import compose
-    from reflex.tasks.begun import check_same
-    from reflex.tracking.record import json_text
+    from reflex.tasks.begun import check_same, write_begun
 
     def configured(*changes: str):
         return compose(["experiment=embedded_release", *changes])
 
     check_same(tmp_path, configured())
-    config = OmegaConf.to_container(configured(), resolve=True)
-    (tmp_path / "config.json").write_text(json_text(config))
+    write_begun(tmp_path, configured())
     check_same(tmp_path, configured("seed=3"))  # nothing was made with it yet
     (tmp_path / "rows.jsonl").touch()
     check_same(tmp_path, configured("train.checkpoint_minutes=9", "train.name=other"))
@@ -772,15 +768,21 @@ def test_a_training_from_before_a_correction_is_not_taken_for_its_successor(tmp_
         return SimpleNamespace(hash="0" * 64)
 
     monkeypatch.setattr(train, "run_identity", identity)
-    common = ("task=train", "backbone=tiny_llama", "mixture=embedded", "device.dtype=float32")
-    for readout, mended in (
-        ("pointer", []),
-        ("candidates", ["options read apart count as tokens"]),
+    common = ("task=train", "backbone=tiny_llama", "mixture=embedded")
+    apart, stored = "options read apart count as tokens", "LoRA adds to the weights as stored"
+    for number, (readout, method, dtype, sources, mended) in enumerate(
+        (
+            ("pointer", "lora", "float32", ("mrpc", "halueval"), []),
+            ("candidates", "lora", "float32", ("mrpc",), [apart]),
+            ("candidates", "lora", "bfloat16", ("mrpc",), [apart, stored]),
+            ("pointer", "head", "bfloat16", ("feedbackqa", "emotion"), []),
+        )
     ):
-        cfg = compose([*common, f"readout={readout}", "train=lora"])
+        cfg = compose([*common, f"readout={readout}", f"train={method}", f"device.dtype={dtype}"])
+        cfg.mixture.sources = dict.fromkeys(sources, 1.0)
         train.run_folder(cfg)
-        assert told[-1].get("corrections", []) == mended, readout
-        folder = tmp_path / readout
+        assert told[-1].get("corrections", []) == mended, number
+        folder = tmp_path / str(number)
         folder.mkdir()
         write_begun(folder, cfg)
         (folder / "rows.jsonl").touch()
@@ -807,15 +809,21 @@ def test_a_training_is_told_by_the_heads_that_it_goes_on_from(tmp_path, monkeypa
     monkeypatch.setattr(train, "run_identity", identity)
     common = ("task=train", "backbone=tiny_llama", "mixture=embedded", "device.dtype=float32")
     common += ("readout=pointer", "train=head")
-    plain = train.run_folder(compose([*common]))[1].facts
+
+    def configured(*words: str):
+        cfg = compose([*common, *words])
+        cfg.mixture.sources = {"emotion": 1.0}
+        return cfg
+
+    plain = train.run_folder(configured())[1].facts
     assert set(plain) == {"weights", "adapter", "dtype", "prompt", "mixture", "train"}
     one, other = tmp_path / "one.safetensors", tmp_path / "other.safetensors"
     one.write_bytes(b"one")
     other.write_bytes(b"one")
-    cfg = compose([*common, f"readout.pointer.weights={one}"])
+    cfg = configured(f"readout.pointer.weights={one}")
     first = train.run_folder(cfg)[1].facts
     assert first == {**plain, "heads": {"pointer": sha256(b"one").hexdigest()}}
-    same = compose([*common, f"readout.pointer.weights={other}"])
+    same = configured(f"readout.pointer.weights={other}")
     assert train.run_folder(same)[1].facts == first
     folder = tmp_path / "named"
     folder.mkdir()

@@ -14,11 +14,13 @@ import torch
 from reflex.backbones.backbone import load_backbone
 from reflex.backbones.config import BackboneConfig, DeviceConfig
 from reflex.config import readout_config
+from reflex.data.mixture_files import write_checked
 from reflex.forward.config import ForwardConfig
+from reflex.loading import compose
 from reflex.model import DecisionModel
 from reflex.prompts.orders import OrdersConfig
 from reflex.prompts.styles.chat import ChatStyle
-from reflex.tasks.train import fit
+from reflex.tasks.train import build_training, fit
 from reflex.training.batches import plan_steps, plan_training, prepare_rows
 from reflex.training.config import TrainConfig
 from reflex.training.lora import add_lora, lora_layers
@@ -61,6 +63,21 @@ def test_bfloat16_trains_adapters_and_heads_in_float32(tmp_path: Path) -> None:
     for name, layer in layers.items():
         assert layer.weight.dtype == torch.bfloat16, name
         assert not torch.equal(layer.weight, merged[name]), name
+
+
+def test_the_command_adds_to_the_weights_as_stored(tmp_path: Path) -> None:
+    write_checked(tmp_path / "rows.jsonl", rows(2))  # a run's rows are read from its folder
+    words = ("backbone=tiny_llama", "readout=pointer", "device=cpu", "device.dtype=bfloat16")
+    cfg = compose(["task=train", "mixture=embedded", "train=lora", *words])
+    model = build_training(cfg, tmp_path).model
+    for name, layer in lora_layers(model):
+        base = layer.base
+        assert isinstance(base, torch.Tensor)
+        assert not torch.equal(base, base.bfloat16().float()), name
+        assert torch.equal(layer.weight, base.bfloat16()), name
+    trained = set(trainable(model))
+    kept = {p.dtype for name, p in model.named_parameters() if name not in trained}
+    assert kept == {torch.bfloat16}
 
 
 @pytest.mark.parametrize("path", PATHS)

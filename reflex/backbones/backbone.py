@@ -76,20 +76,25 @@ class Backbone(torch.nn.Module):
         return torch.cat(parts) if parts else hidden_nd.new_zeros(0, dtype=torch.float32)
 
 
-def load_backbone(config: BackboneConfig, device: DeviceConfig) -> Backbone:
+def load_backbone(
+    config: BackboneConfig, device: DeviceConfig, *, as_stored: bool = False
+) -> Backbone:
     """Load weights and tokenizer, merge the adapter, move to device and dtype, freeze.
 
+    as_stored: in float32 whatever the dtype, for who adds an update and then casts (reflex/training/lora.py).
     Raises BackboneError, AssetError or ConfigError with one clear line.
     """
     files = locate(config)
     dtype = resolve_dtype(device)
     target = torch_device(device.name)
     # An update is added in float32 and rounded once: most of it would be lost in a rounded weight.
-    read_as = torch.float32 if files.adapter_folder is not None else getattr(torch, dtype)
+    adds = as_stored or files.adapter_folder is not None
+    read_as = torch.float32 if adds else getattr(torch, dtype)
     model, tokenizer = _read(config, files, read_as)
     if files.adapter_folder is not None:
         model = _adapted(config, model, files.adapter_folder)
-    model = model.to(device=target, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
+    held = torch.float32 if as_stored else getattr(torch, dtype)
+    model = model.to(device=target, dtype=held).eval().requires_grad_(False)
     return Backbone(model, tokenizer, _facts(config, files, model, dtype, device.name))
 
 

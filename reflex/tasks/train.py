@@ -159,7 +159,8 @@ def build_training(cfg: DictConfig, folder: Path) -> TrainingModule:
     rows = training_rows(cfg, folder)
     seed_everything(cfg.seed, verbose=False)
     begun = begun_with(cfg) if config.method == "lora" else None
-    model: DecisionModel = build_model(cfg if begun is None else _without_adapter(cfg))
+    plain = cfg if begun is None else _without_adapter(cfg)
+    model: DecisionModel = build_model(plain, as_stored=config.method == "lora")
     prepare(model, config, cfg.seed)
     if begun is not None:
         load_adapter(model.backbone.model, begun, config.lora)

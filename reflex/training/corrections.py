@@ -6,15 +6,19 @@ never taken for what would be trained now.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from omegaconf import DictConfig
 
 from reflex.readouts.base import used_readouts
 
 
-def corrections(config: Mapping[str, Any]) -> list[str]:
-    """Names of those that change the training of a resolved configuration."""
+def corrections(cfg: DictConfig) -> list[str]:
+    """Names of those that change the training of a configuration."""
+    from reflex.backbones.dtype import resolve_dtype
+    from reflex.build import to_object
+
     found = []
-    if "candidates" in used_readouts(config["readout"]):
+    if "candidates" in used_readouts(cfg.readout):
         found.append("options read apart count as tokens")
+    if cfg.train.method == "lora" and resolve_dtype(to_object(cfg.device)) != "float32":
+        found.append("LoRA adds to the weights as stored")
     return found

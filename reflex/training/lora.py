@@ -3,8 +3,8 @@
 y = x (W + s·B A)ᵀ. PEFT evaluates the two thin products beside the dense one for every token, which on a
 CPU costs as much as the layer itself. Here the sum is formed once per optimiser step (`merge`) and the
 forward is the dense layer alone: also exactly what is served, where adapters are merged. The thin products
-remain in the backward pass only. W is kept in float32, so the sum is rounded once: a small update to a
-weight that is already rounded would otherwise be lost.
+remain in the backward pass only. W is kept in float32, as it is stored, so the sum is rounded once, as where
+it is served: a small update to a weight that is already rounded would otherwise be lost.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ class LoraLinear(torch.nn.Module):
     """A frozen linear layer with a trained low-rank update (A: rank × in, B: out × rank, float32)."""
 
     def __init__(
-        self, base: torch.nn.Linear, config: LoraConfig, generator: torch.Generator
+        self,
+        base: torch.nn.Linear,
+        config: LoraConfig,
+        generator: torch.Generator,
+        dtype: torch.dtype,
     ) -> None:
         super().__init__()
         out_features, in_features = base.weight.shape
@@ -55,10 +59,11 @@ class LoraLinear(torch.nn.Module):
         torch.nn.init.kaiming_uniform_(a, a=math.sqrt(5), generator=generator)
         self.a = torch.nn.Parameter(a.to(device))
         self.b = torch.nn.Parameter(torch.zeros(out_features, config.rank, device=device))
-        self.dtype = base.weight.dtype
+        self.dtype = dtype
         self.frozen = False
         self.register_buffer("base", base.weight.detach().float(), persistent=False)
-        self.register_buffer("merged", base.weight.detach().clone(), persistent=False)
+        merged = base.weight.detach().to(dtype, copy=True)
+        self.register_buffer("merged", merged, persistent=False)
 
     @torch.no_grad()
     def merge(self) -> None:
@@ -77,9 +82,13 @@ class LoraLinear(torch.nn.Module):
         return _MergedProduct.apply(x, self.a, self.b, self.merged, self.bias, self.scale)
 
 
-def add_lora(model: torch.nn.Module, config: LoraConfig, seed: int) -> list[str]:
+def add_lora(
+    model: torch.nn.Module, config: LoraConfig, seed: int, dtype: torch.dtype | None = None
+) -> list[str]:
     """Replace the target linear layers of `model` in place; returns their module paths.
 
+    dtype: of the forward (default: as `model` is). Everything is cast to it but what the sums are made of, W
+    among it: give it a model whose weights are as stored.
     Raises ConfigError when the preset matches nothing.
     """
     wanted = PRESETS[config.targets]
@@ -94,8 +103,24 @@ def add_lora(model: torch.nn.Module, config: LoraConfig, seed: int) -> list[str]
     for name in found:
         parent, _, leaf = name.rpartition(".")
         holder = model.get_submodule(parent)
-        setattr(holder, leaf, LoraLinear(getattr(holder, leaf), config, generator))
+        base = getattr(holder, leaf)
+        own = dtype or base.weight.dtype
+        setattr(holder, leaf, LoraLinear(base, config, generator, own))
+    if dtype is not None:
+        _cast_others(model, dtype)
     return found
+
+
+def _cast_others(model: torch.nn.Module, dtype: torch.dtype) -> None:
+    """What `model.to(dtype)` does, one tensor at a time, but for the tensors of `LoraLinear`'s own."""
+    for module in model.modules():
+        own = ("a", "b", "base", "merged") if isinstance(module, LoraLinear) else ()
+        for name, parameter in module.named_parameters(recurse=False):
+            if name not in own and parameter.is_floating_point():
+                parameter.data = parameter.data.to(dtype)
+        for name, buffer in module.named_buffers(recurse=False):
+            if name not in own and buffer.is_floating_point():
+                setattr(module, name, buffer.to(dtype))
 
 
 def lora_layers(model: torch.nn.Module) -> Iterator[tuple[str, LoraLinear]]:

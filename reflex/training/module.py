@@ -37,7 +37,8 @@ def prepare(model: DecisionModel, config: TrainConfig, seed: int) -> None:
     """
     model.requires_grad_(False)
     if config.method == "lora":
-        add_lora(model.backbone.model, config.lora, seed)
+        dtype = getattr(torch, model.backbone.facts.dtype)
+        add_lora(model.backbone.model, config.lora, seed, dtype)
     elif config.method == "full":
         model.backbone.model.float().requires_grad_(True)
     for head in model.heads.values():
