@@ -136,10 +136,39 @@ def test_eviction_by_size_takes_the_least_recently_used(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_a_killed_writer_are_removed(tmp_path: Path) -> None:
-    (tmp_path / "x.state.99.tmp").write_bytes(b"half")
+    name = f"{'0' * 24}-{'a' * 64}.state"
+    left, writing = tmp_path / f"{name}.99.tmp", tmp_path / f"{name}.100.tmp"
+    left.write_bytes(b"half")
+    os.utime(left, (0, 0))
+    writing.write_bytes(b"half of what another process writes")
     disk = DiskCache(tmp_path, {}, 1000)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [writing]
     assert disk.nbytes == 0
+
+
+def test_files_that_are_not_its_own_stay(tmp_path: Path) -> None:
+    own = f"{'0' * 24}-{'a' * 64}.state"
+    others = {
+        "editor.tmp",
+        "game.state",
+        "x.state.99.tmp",
+        f"{own}.bak",
+        f"copy of {own}",
+        f"{own}.tmp",
+    }
+    for name in others:
+        (tmp_path / name).write_bytes(bytes(900))
+        os.utime(tmp_path / name, (0, 0))
+    disk = DiskCache(tmp_path, {"a": 1}, 2000)
+    assert disk.nbytes == 0
+    for name in "abc":
+        disk.write(name * 64, bytes(900))
+    assert disk.evicted == 1
+    assert {path.name for path in tmp_path.iterdir()} > others
+
+
+def test_an_empty_folder_name_is_no_folder() -> None:
+    assert ServeConfig(disk_cache_dir="").disk_cache_dir is None
 
 
 def test_a_disk_that_cannot_be_written_is_only_slower(tmp_path: Path) -> None:

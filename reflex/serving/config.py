@@ -27,7 +27,7 @@ class ServeConfig:
     max_queue: requests waiting; above → 429 with Retry-After.
     reuse_tokens: states at least this long are kept for later requests (forward.reuse_tokens).
 
-    disk_cache_dir, disk_cache_mb: where states survive a restart (null = memory only), and how much.
+    disk_cache_dir, disk_cache_mb: where states survive a restart (null or empty = memory only), and how much.
     warm_up: answer a few requests before reporting ready.
     log_content: log request and answer bodies (off: sizes and timings only).
     """
@@ -60,6 +60,9 @@ class ServeConfig:
     log_content: bool = False
 
     def __post_init__(self) -> None:
+        self.disk_cache_dir = (
+            self.disk_cache_dir or None
+        )  # an empty path would be the working folder
         positive = (
             "max_body_mb",
             "max_state_chars",

@@ -12,7 +12,9 @@ import hashlib
 import json
 import logging
 import os
+import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,13 +32,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("reflex.serving")
 
 MAGIC = b"reflex-state-1\n"
-SUFFIX = ".state"
+OWN = re.compile(r"[0-9a-f]{24}-[0-9a-f]{64}\.state(?P<writing>\.\d+\.tmp)?")
+"""Names of state files, and of those that a process is writing. The folder may hold anything else besides."""
+
+ABANDONED_S = 3600.0
+"""Age at which a file that was being written belongs to nobody any more; a write takes seconds."""
 
 
 class DiskCache:
     """State files of one namespace below `folder`; counts what it does. Thread-safe.
 
-    Several processes may share a folder: files appear whole, and a vanished file is a miss.
+    Several processes may share a folder: files appear whole, and a vanished file is a miss. Files with other
+    names are neither counted nor deleted.
     """
 
     def __init__(self, folder: Path, namespace: Mapping[str, Any], max_bytes: int) -> None:
@@ -56,17 +63,17 @@ class DiskCache:
         found = []
         for path in self.folder.iterdir():
             with contextlib.suppress(OSError):
-                stat = path.stat()
-                if path.suffix == SUFFIX:
+                name, stat = OWN.fullmatch(path.name), path.stat()
+                if name and not name["writing"]:
                     found.append((stat.st_mtime_ns, path.name, stat.st_size))
-                elif path.suffix == ".tmp":
+                elif name and time.time() - stat.st_mtime > ABANDONED_S:
                     path.unlink()  # left by a process that was killed while writing
         for _, name, size in sorted(found):
             self._sizes[name] = size
             self.nbytes += size
 
     def _name(self, key: str) -> str:
-        return f"{self.namespace}-{key}{SUFFIX}"
+        return f"{self.namespace}-{key}.state"
 
     def __contains__(self, key: str) -> bool:
         with self._lock:
