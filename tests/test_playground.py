@@ -358,6 +358,10 @@ def test_mistakes_are_named_where_they_are(page: Page, url: str) -> None:
     page.click("#run")
     expect(page.locator("#raw-problem")).to_have_text('"t" cannot stand here (line 2, column 21)')
     shot(page, "desktop-json-mistake")
+    levels = {"type": "score", "instructions": "?", "criteria": ["Calm", None]}
+    page.fill("#raw", json.dumps({"state": "x", "questions": {"a": levels}}))
+    page.click("#run")
+    expect(page.locator(".problem")).to_contain_text("criteria › 1")
     page.fill("#raw", json.dumps({"state": 3, "questions": {"a": {"type": "box"}}}))
     page.click("#run")
     expect(page.locator(".problem")).to_contain_text("Box questions locate things")

@@ -5,7 +5,6 @@ import { area, dropper, rows } from "./fields.js";
 import { field, option, question } from "./request.js";
 
 export const TYPES = { noul: "Yes / no", choice: "Choice", score: "Score" };
-const ADD = { noul: "Yes / no", choice: "Choice", score: "Score" };
 
 export class Form {
   constructor(root, changed) {
@@ -90,7 +89,7 @@ export class Form {
       "div",
       { class: "adders", role: "group", "aria-label": "Add a question" },
       h("span", { "aria-hidden": "true" }, "Add"),
-      Object.entries(ADD).map(([type, name]) =>
+      Object.entries(TYPES).map(([type, name]) =>
         h(
           "button",
           {

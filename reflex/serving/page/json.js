@@ -5,6 +5,10 @@ export class Num {
   constructor(raw) {
     this.raw = raw;
   }
+
+  toString() {
+    return this.raw;
+  }
 }
 
 export class JsonError extends Error {
