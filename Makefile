@@ -20,7 +20,10 @@ help: ## this list
 
 setup: $(STAMP) ## create or refresh .venv
 
-$(STAMP): pyproject.toml constraints.txt scripts/setup.sh
+# The interpreter too: an upgraded system can leave an environment without one.
+$(PY): ;
+
+$(STAMP): pyproject.toml constraints.txt scripts/setup.sh $(PY)
 	@bash scripts/setup.sh
 	@touch $@
 

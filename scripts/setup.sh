@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Creates or refreshes .venv: torch first (docs/decisions/002-torch-cpu-first.md), then the project with
-# the versions of constraints.txt. `make setup` calls this only when pyproject.toml, constraints.txt or
-# this file changed.
+# the versions of constraints.txt. `make setup` calls this only when pyproject.toml, constraints.txt,
+# this file or the interpreter of .venv changed.
 #
 #   PYTHON=/path/to/python3.12   the interpreter to use (default: the first of 3.11, 3.12, 3.13 found)
 #   TORCH_INDEX=URL              where CPU builds of torch are published, if pip's own index has none
@@ -76,9 +76,13 @@ PY
   fi
 }
 
-# An environment whose interpreter is gone or unsupported (an upgraded system) is made anew.
-if [ -d "$venv" ] && ! supported "$venv/bin/python"; then
-  say "$venv has no supported Python any more: making it anew"
+own_packages() { # of this version of Python: they lie in a folder named after it
+  "$1" -c 'import os, sys, sysconfig; sys.exit(not os.path.isdir(sysconfig.get_path("purelib")))'
+}
+
+# An environment whose interpreter is gone, unsupported or another one (an upgraded system) is made anew.
+if [ -d "$venv" ] && ! { supported "$venv/bin/python" && own_packages "$venv/bin/python"; }; then
+  say "$venv has no supported Python of its own any more: making it anew"
   rm -rf "$venv"
 fi
 if [ ! -x "$venv/bin/pip" ]; then

@@ -225,6 +225,31 @@ def test_make_knows_its_targets_and_help_is_the_default(repo: Path) -> None:
     assert {"help", "setup", "run", "test", "test-slow", "lint"} <= set(listed)
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_make_sets_up_anew_where_the_interpreter_is_gone(
+    repo: Path, tmp_path: Path, gone: bool
+) -> None:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", "scripts/setup.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text((repo / name).read_text())
+        os.utime(tmp_path / name, (1, 1))
+    python = tmp_path / "python3.11"
+    if not gone:
+        python.touch()
+        os.utime(python, (1, 1))
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(python)
+    (tmp_path / ".venv" / ".setup-stamp").touch()
+    done = subprocess.run(
+        ["make", "--dry-run", "setup", "EXTRAS="],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ("scripts/setup.sh" in done.stdout) == gone
+
+
 def test_setup_explains_itself_where_no_python_will_do(repo: Path, tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     for name in ("scripts/setup.sh", "constraints.txt"):
