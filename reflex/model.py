@@ -7,7 +7,7 @@ call `DecisionModel.forward`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import accumulate, pairwise, takewhile
@@ -17,7 +17,7 @@ import torch
 
 from reflex.backbones.backbone import Backbone
 from reflex.contract import TYPES, Question, Request, option_keys
-from reflex.errors import ConfigError
+from reflex.errors import ConfigError, ContextLengthError
 from reflex.forward.config import ForwardConfig
 from reflex.forward.engine import Forward
 from reflex.forward.tree import Segment, Tree
@@ -87,8 +87,14 @@ class DecisionModel(torch.nn.Module):
 
     # -- requests to trees ---------------------------------------------------------------------
 
-    def prepare(self, request: Request, layout: str | None = None) -> Prepared:
-        """Render and tokenise a request, in its own layout or another. Raises PromptError or ReadoutError."""
+    def prepare(
+        self, request: Request, layout: str | None = None, max_tokens: int | None = None
+    ) -> Prepared:
+        """Render and tokenise a request, in its own layout or another.
+
+        Raises PromptError or ReadoutError, and ContextLengthError as soon as the branches read so far have more
+        than `max_tokens`: a few bytes can ask for more branches than memory holds.
+        """
         style, renderers = self._in_layout(layout or self.style.layout)
         state: tuple[int, ...] | None = None
         if style.schema_first:
@@ -97,23 +103,28 @@ class DecisionModel(torch.nn.Module):
         segments: list[Segment] = []
         trees: list[Tree] = []
         asked = []
-        reads = 0
+        reads = total = 0
         for question_id, question in request.questions.items():
             readout, notes = self.route(question)
             orders = option_orders(self.orders, question, request.permutations)
-            branches = _branches(renderers[readout.name], question_id, question, orders)
-            spans, first, before = [], len(segments), len(trees)
-            for branch in branches:
+            branches: list[Branch] = []
+            spans = []
+            before = total
+            for branch in _branches(renderers[readout.name], question_id, question, orders):
+                branches.append(branch)
                 own = readout.segments(branch, 0 if state else len(segments))
                 if state is None:
                     segments += own
+                    total += sum(len(segment.ids) for segment in own)
                 else:
                     trees.append(self._over_schema(branch, own, state))
+                    total += trees[-1].unique_tokens
+                if max_tokens is not None and total > max_tokens:
+                    raise ContextLengthError(f"the questions are longer than {max_tokens} tokens")
                 taken = sum(len(segment.reads) for segment in own)
                 spans.append((reads, reads + taken))
                 reads += taken
-            size = sum(len(segment.ids) for segment in segments[first:])
-            size += sum(tree.unique_tokens for tree in trees[before:])
+            size = total - before
             asked.append(
                 Asked(question_id, question, readout, tuple(branches), tuple(spans), size, notes)
             )
@@ -240,14 +251,14 @@ def _branches(
     question_id: str,
     question: Question,
     orders: Sequence[tuple[int, ...]],
-) -> list[Branch]:
+) -> Iterator[Branch]:
     """Branches of every wording; wording w's orders follow those of wording w − 1."""
-    found: list[Branch] = []
+    following = 0
     for renderer in renderers:
-        before = found[-1].order + 1 if found else 0
-        own = renderer.branches(question_id, question, orders)
-        found += [replace(branch, order=before + branch.order) for branch in own] if before else own
-    return found
+        before = following
+        for branch in renderer.branches(question_id, question, orders):
+            following = before + branch.order + 1
+            yield replace(branch, order=before + branch.order) if before else branch
 
 
 def _joined(hidden: Sequence[torch.Tensor]) -> torch.Tensor:

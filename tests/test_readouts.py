@@ -17,7 +17,7 @@ from reflex.calibration.none import NoCalibration
 from reflex.config import readout_config
 from reflex.contract import Request, parse_request
 from reflex.decider import Decider
-from reflex.errors import ConfigError, ReadoutError
+from reflex.errors import ConfigError, ReadoutError, RequestError
 from reflex.forward.config import ForwardConfig
 from reflex.model import DecisionModel
 from reflex.prompts.orders import OrdersConfig
@@ -189,7 +189,7 @@ def test_continuation_texts_of_the_other_types_and_empty_ones() -> None:
     assert texts[0] == ["yes: drops fall", "no"]
     assert texts[1][2] == "(level 2 of 2) wet through"
     empty = {"type": "choice", "instructions": "?", "criteria": {"": None, "b": None}}
-    with pytest.raises(ReadoutError, match="option '' has no text"):
+    with pytest.raises(RequestError, match=r"^body\.questions\.q\.criteria: option '' has no text"):
         answering.model.prepare(ask("rain", q=empty))
     with pytest.raises(ConfigError, match=r"readout\.continuation\.score=median"):
         decider(choice="continuation", continuation={"score": "median"})

@@ -20,10 +20,21 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflex.errors import BodyTooLargeError, MediaTypeError, ReflexError, RequestError
+from reflex.contract import parse_request
+from reflex.errors import (
+    BodyTooLargeError,
+    ContextLengthError,
+    MediaTypeError,
+    OverloadedError,
+    ReflexError,
+    RequestError,
+)
+from reflex.serving import exchange
 from reflex.serving.body import FEED, MAX_DEPTH, decompress, multipart_request, parse_json
 from reflex.serving.exchange import Exchange
+from reflex.serving.held import Held
 from reflex.serving.replies import status_of
+from reflex.serving.slices import cut
 from tests.serving import NOUL, REQUEST, get, post, serving, tiny_decider
 
 JSON = st.recursive(
@@ -35,6 +46,11 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=20,
 )
+
+
+def unpacked(raw: bytes, encoding: str, most: int, held: Held | None = None) -> bytes:
+    with (held or Held(1 << 40)).body() as body:
+        return decompress(raw, encoding, most, body)
 
 
 @given(JSON)
@@ -54,7 +70,7 @@ def test_any_bytes_are_json_or_a_4xx(raw: bytes) -> None:
     for encoding in ("", "gzip", "zstd", "deflate"):
         caught = None
         try:
-            parse_json(decompress(raw, encoding, 1 << 20))
+            parse_json(unpacked(raw, encoding, 1 << 20))
         except ReflexError as error:
             caught = error
         if caught is not None:
@@ -107,12 +123,12 @@ def test_encodings_are_undone(size: int) -> None:
         "gzip, zstd": zstandard.ZstdCompressor().compress(gzip.compress(data)),
     }
     for encoding, raw in cases.items():
-        assert decompress(raw, encoding, 1 << 20) == data, encoding
+        assert unpacked(raw, encoding, 1 << 20) == data, encoding
     streamed = zstandard.ZstdCompressor().compressobj()
-    assert decompress(streamed.compress(data) + streamed.flush(), "zstd", 1 << 20) == data
+    assert unpacked(streamed.compress(data) + streamed.flush(), "zstd", 1 << 20) == data
     raw_deflate = zlib.compressobj(wbits=-15)
-    assert decompress(raw_deflate.compress(data) + raw_deflate.flush(), "deflate", 1 << 20) == data
-    assert decompress(gzip.compress(data) * 2, "gzip", 1 << 20) == data * 2
+    assert unpacked(raw_deflate.compress(data) + raw_deflate.flush(), "deflate", 1 << 20) == data
+    assert unpacked(gzip.compress(data) * 2, "gzip", 1 << 20) == data * 2
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd", "deflate"])
@@ -123,14 +139,14 @@ def test_bombs_and_stumps(encoding: str) -> None:
         "deflate": zlib.compress,
     }[encoding]
     with pytest.raises(BodyTooLargeError):
-        decompress(compress(bytes(50 << 20)), encoding, 1 << 20)
+        unpacked(compress(bytes(50 << 20)), encoding, 1 << 20)
     whole = compress(random.Random(1).randbytes(5000))
     with pytest.raises(RequestError):
-        decompress(whole[: len(whole) // 2], encoding, 1 << 20)
+        unpacked(whole[: len(whole) // 2], encoding, 1 << 20)
     with pytest.raises(RequestError):
-        decompress(b"not compressed at all", encoding, 1 << 20)
+        unpacked(b"not compressed at all", encoding, 1 << 20)
     with pytest.raises(MediaTypeError, match="br"):
-        decompress(whole, "br", 1 << 20)
+        unpacked(whole, "br", 1 << 20)
 
 
 def test_members_without_content_take_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,15 +167,31 @@ def test_members_without_content_take_time_in_proportion(monkeypatch: pytest.Mon
             return getattr(self.own, name)
 
     monkeypatch.setattr(zlib, "decompressobj", Decoder)
-    assert decompress(raw, "gzip", 1 << 20) == b"{}"
+    assert unpacked(raw, "gzip", 1 << 20) == b"{}"
     assert len(raw) <= given <= 2001 * FEED
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd", "deflate", "deflate, gzip"])
+def test_what_a_body_unpacks_to_counts_as_held(encoding: str) -> None:
+    raw, held = bytes(300_000), Held(400_000)
+    for name in encoding.split(", "):
+        raw = {"gzip": gzip.compress, "zstd": zstandard.compress, "deflate": zlib.compress}[name](
+            raw
+        )
+    with held.body() as body:
+        assert decompress(raw, encoding, 1 << 20, body) == bytes(300_000)
+        assert 300_000 < held.nbytes < 310_000
+        with pytest.raises(OverloadedError):
+            unpacked(raw, encoding, 1 << 20, held)
+        assert held.nbytes == body.nbytes
+    assert held.nbytes == 0
 
 
 def test_encodings_on_top_of_each_other_have_an_end() -> None:
     raw = zlib.compress(b"{}")
-    assert decompress(raw, "identity, deflate" + ", identity" * 100, 1 << 20) == b"{}"
+    assert unpacked(raw, "identity, deflate" + ", identity" * 100, 1 << 20) == b"{}"
     with pytest.raises(MediaTypeError, match="5 on top of each other"):
-        decompress(raw, ", ".join(["deflate"] * 5), 1 << 20)
+        unpacked(raw, ", ".join(["deflate"] * 5), 1 << 20)
 
 
 def test_multipart_without_a_request_part() -> None:
@@ -317,6 +349,18 @@ def test_chunked_body_without_a_length(url: str) -> None:
     assert connection.getresponse().status == 200
 
 
+def test_bodies_count_as_held_however_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "HELD_BODIES", 0.01)
+    spaces = json.dumps(REQUEST).encode() + b" " * 20_000
+    with serving(tiny_decider(), max_body_mb=1.0) as base:
+        connection = http.client.HTTPConnection(urlsplit(base).netloc, timeout=20)
+        connection.request("POST", "/v1/systemone", iter([spaces]), encode_chunked=True)
+        assert connection.getresponse().status == 429
+        assert post(base, gzip.compress(spaces), content_encoding="gzip")[0] == 429
+        assert post(base, spaces)[0] == 429
+        assert still_alive(base)
+
+
 def test_half_a_body_and_then_silence_is_408(url: str) -> None:
     body = json.dumps(REQUEST).encode()
     head = f"POST /v1/systemone HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
@@ -367,6 +411,32 @@ def test_a_small_body_that_unpacks_to_more_is_not_unpacked_on_the_event_loop(
     packed = gzip.compress(json.dumps(REQUEST).encode())
     assert post(url, packed, content_encoding="gzip")[0] == 200
     assert [name.startswith("prepare") for name in threads] == [False, True]
+
+
+def test_a_request_is_refused_before_all_of_it_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few compressed bytes ask for a thousand copies of long instructions."""
+    model, rendered = tiny_decider().model, 0
+    style, branch = type(model.style), type(model.style).branch
+
+    def counted(*given: Any, **named: Any) -> Any:
+        nonlocal rendered
+        rendered += 1
+        return branch(*given, **named)
+
+    monkeypatch.setattr(style, "branch", counted)
+    options = {chr(0x4E00 + i): None for i in range(2000)}
+    asked = {"type": "choice", "instructions": "word " * 1000, "criteria": options}
+    request = parse_request({"state": "x", "questions": {"q": asked}, "permutations": 8})
+    with pytest.raises(ContextLengthError, match=r"longer than 20000 tokens.*max_request_tokens"):
+        cut(model, request, 512, 20_000)
+    assert 1 <= rendered <= 20  # of 616
+    few = parse_request({"state": "x", "questions": {"q": NOUL}, "permutations": 2})
+    (whole,) = cut(model, few, 512, 20_000)
+    size = whole.tokens + whole.state_tokens
+    assert cut(model, few, 512, size)[0].tokens == whole.tokens
+    for less in (size - 1, whole.tokens - 1, 1):
+        with pytest.raises(ContextLengthError, match=f"longer than {less} tokens"):
+            cut(model, few, 512, less)
 
 
 def test_limits_name_their_switch(url: str) -> None:

@@ -245,6 +245,20 @@ def test_booleans_and_strings_of_the_same_text_are_different_choices(url: str) -
             },
             "input.0",
         ),
+        (
+            {
+                "input": "x",
+                "questions": [
+                    {"type": "predicate", "instructions": "?"},
+                    {
+                        "type": "choice",
+                        "instructions": "?",
+                        "choices": [{"value": str(i)} for i in range(5000)],
+                    },
+                ],
+            },
+            "questions.1.choices",
+        ),
     ],
 )
 def test_decisions_errors_have_the_shape_its_client_reads(url: str, body: Any, param: str) -> None:
@@ -252,6 +266,8 @@ def test_decisions_errors_have_the_shape_its_client_reads(url: str, body: Any, p
     assert status == 422
     assert reply["error"]["param"] == param
     assert reply["error"]["type"] == "invalid_request_error"
+    assert ".".join(map(str, reply["detail"][0]["loc"])) == f"body.{param}"
+    assert len(reply["error"]["message"]) < 200
 
 
 # -- field by field --------------------------------------------------------------------------------

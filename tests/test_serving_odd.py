@@ -97,6 +97,23 @@ def test_odd_values_anywhere_are_answered_or_refused() -> None:
     assert set(statuses) <= {200, 413, 422}
 
 
+def test_an_error_about_the_translated_request_is_placed_in_the_callers() -> None:
+    asked = [
+        {"type": "predicate", "instructions": "?"},
+        {"type": "score", "instructions": "?", "levels": [{"label": "low"}]},
+        {"type": "choice", "instructions": "?", "choices": [{"value": ""}]},
+    ]
+    found = translate({"model": "m", "input": "x", "questions": asked}, ServeConfig(), "tiny")
+    places = {0: "criteria", 1: "levels", 2: "choices"}
+    for index, own in places.items():
+        loc = ("body", "questions", found.ids[index], "criteria")
+        error = found.placed(RequestError(f"{'.'.join(loc)}: no text", loc))
+        assert error.loc == ("body", "questions", index, own)
+        assert str(error) == f"body.questions.{index}.{own}: no text"
+    other = RequestError("no", ("body", "input"))
+    assert found.placed(other) is other
+
+
 def test_both_doors_refuse_more_questions_than_the_server_takes() -> None:
     config = ServeConfig(max_questions=1)
     refusal = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +62,11 @@ class Readout:
 
     def branches(
         self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
-    ) -> list[Branch]:
-        """The branches to read, grouped by order. Raises ReadoutError for a question it cannot score."""
+    ) -> Iterable[Branch]:
+        """The branches to read, grouped by order. Raises ReadoutError for a question it cannot score.
+
+        Where there can be many they are rendered one after another: whoever reads them may stop.
+        """
         raise NotImplementedError
 
     def segments(self, branch: Branch, first: int) -> list[Segment]:

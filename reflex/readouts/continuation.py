@@ -8,13 +8,13 @@ log-probability is read at the token before it, over the full vocabulary.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reflex.checks import check_choice
 from reflex.contract import Choice, Question, option_keys
-from reflex.errors import ReadoutError
+from reflex.errors import RequestError
 from reflex.prompts.pieces import Piece
 from reflex.prompts.prompt import Branch
 from reflex.readouts import base
@@ -65,18 +65,16 @@ class Readout(base.Readout):
 
     def branches(
         self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
-    ) -> list[Branch]:
+    ) -> Iterator[Branch]:
         keys = option_keys(question)
         full = self.style.option_texts(question)
         names = keys if isinstance(question, Choice) and self.config.text == "names" else full
-        found = []
         for number, order in enumerate(orders if self.config.listed else orders[:1]):
             listed = [("", full[i]) for i in order] if self.config.listed else []
             text = self.style.branch(self.template, question, listed, "text_ask")
             options = tuple((Piece(self.prefix + names[i]),) for i in order)
             shown = tuple(keys[i] for i in order)
-            found.append(Branch(question_id, number, 0, text, shown, options=options))
-        return found
+            yield Branch(question_id, number, 0, text, shown, options=options)
 
     def segments(self, branch: Branch, first: int) -> list[Segment]:
         from reflex.forward.tree import Segment
@@ -89,13 +87,13 @@ class Readout(base.Readout):
 
     def _canonical(self, branch: Branch) -> list[tuple[int, tuple[int, ...]]]:
         """(place in the branch, ids) of the options, sorted by ids: the caller's order does not decide
-        where an option lies in the forward. Raises ReadoutError for an option without text."""
+        where an option lies in the forward. Raises RequestError for an option without text."""
         encoded = [self.backbone.tokens.encode(option) for option in branch.options]
         for key, ids in zip(branch.keys, encoded, strict=True):
             if not ids:
-                raise ReadoutError(
-                    f"question {branch.question_id!r}: option {key!r} has no text to continue with"
-                )
+                loc = ("body", "questions", branch.question_id, "criteria")
+                path = ".".join(loc)
+                raise RequestError(f"{path}: option {key!r} has no text to continue with", loc)
         return sorted(enumerate(encoded), key=lambda option: (option[1], option[0]))
 
     # -- scores --------------------------------------------------------------------------------

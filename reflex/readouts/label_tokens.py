@@ -8,7 +8,7 @@ codes, or are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -62,13 +62,12 @@ class Readout(base.Readout):
 
     def branches(
         self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
-    ) -> list[Branch]:
+    ) -> Iterator[Branch]:
         keys = option_keys(question)
         texts = self.style.option_texts(question)
         labels = self._labels(len(keys))
         n_pages = math.ceil(len(keys) / len(labels))
         size = math.ceil(len(keys) / n_pages)
-        found = []
         for number, order in enumerate(orders):
             for page in range(n_pages):
                 shown = order[page * size : (page + 1) * size]
@@ -78,17 +77,14 @@ class Readout(base.Readout):
                     note = self.style.page_note(first, first + len(shown) - 1, len(keys))
                 listed = [(label, texts[i]) for label, i in zip(labels, shown, strict=False)]
                 text = self.style.branch(self.template, question, listed, "label_ask", note)
-                found.append(
-                    Branch(
-                        question_id=question_id,
-                        order=number,
-                        page=page,
-                        text=text,
-                        keys=tuple(keys[i] for i in shown),
-                        labels=labels[: len(shown)],
-                    )
+                yield Branch(
+                    question_id=question_id,
+                    order=number,
+                    page=page,
+                    text=text,
+                    keys=tuple(keys[i] for i in shown),
+                    labels=labels[: len(shown)],
                 )
-        return found
 
     def _labels(self, n_options: int) -> tuple[str, ...]:
         labels = self.codes if self.config.labels == "codes" else LETTERS

@@ -24,6 +24,7 @@ from reflex.errors import (
     RequestError,
     brief,
 )
+from reflex.serving.held import Body
 
 MAX_DEPTH = 100
 """Containers inside containers; far above any real state and far below what any parser minds."""
@@ -46,26 +47,32 @@ MAX_PART_HEADER = 4096
 """Parts of a multipart body and bytes of one part's header, as everywhere."""
 
 
-async def read_body(request: Request, max_bytes: int, timeout_s: float) -> bytes:
-    """The raw body. Raises BodyTooLargeError, BodyTimeoutError; ClientDisconnect when the client left."""
+async def read_body(request: Request, max_bytes: int, timeout_s: float, body: Body) -> bytes:
+    """The raw body, whose size `body` is told: as announced, and as it comes.
+
+    Raises BodyTooLargeError, BodyTimeoutError, OverloadedError; ClientDisconnect when the client left.
+    """
     try:
         async with asyncio.timeout(timeout_s):
-            return await _read(request, max_bytes)
+            return await _read(request, max_bytes, body)
     except TimeoutError:
         raise BodyTimeoutError(
             f"the request body did not arrive within {timeout_s:g} s (serve.body_timeout_s)"
         ) from None
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
+async def _read(request: Request, max_bytes: int, body: Body) -> bytes:
     announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > DRAIN_FACTOR * max_bytes:
-        raise _too_large(max_bytes)
+    if announced.isdigit():
+        body.reach(min(int(announced), max_bytes))
+        if int(announced) > DRAIN_FACTOR * max_bytes:
+            raise _too_large(max_bytes)
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
         if size <= max_bytes:
+            body.reach(size)
             chunks.append(chunk)
         elif size > DRAIN_FACTOR * max_bytes:
             break
@@ -83,10 +90,12 @@ def _too_large(max_bytes: int) -> BodyTooLargeError:
 # -- content encodings -----------------------------------------------------------------------------
 
 
-def decompress(raw: bytes, encoding: str, max_bytes: int) -> bytes:
-    """Undo Content-Encoding (several, in reverse order). Never holds more than `max_bytes` + a chunk.
+def decompress(raw: bytes, encoding: str, max_bytes: int, body: Body) -> bytes:
+    """Undo Content-Encoding (several, in reverse order). Never makes more than `max_bytes` + a chunk, and tells
+    `body` what is held of it: both forms.
 
-    Raises MediaTypeError for an unknown encoding or too many, RequestError for damaged data, BodyTooLargeError.
+    Raises MediaTypeError for an unknown encoding or too many, RequestError for damaged data, BodyTooLargeError,
+    OverloadedError.
     """
     names = [part.strip().lower() for part in encoding.split(",")]
     names = [name for name in names if name not in ("", "identity")]
@@ -96,19 +105,21 @@ def decompress(raw: bytes, encoding: str, max_bytes: int) -> bytes:
         if name not in ("gzip", "x-gzip", "deflate", "zstd"):
             raise MediaTypeError(f"content-encoding {name!r}: send zstd, gzip, deflate or identity")
         try:
-            raw = _collect(_zstd(raw) if name == "zstd" else _zlib(raw), max_bytes)
+            chunks = _zstd(raw) if name == "zstd" else _zlib(raw)
+            raw = _collect(chunks, max_bytes, body, len(raw))
         except (zlib.error, zstandard.ZstdError, EOFError) as error:
             raise RequestError(f"the body is not valid {name} ({error})") from None
     return raw
 
 
-def _collect(chunks: Iterator[bytes], max_bytes: int) -> bytes:
+def _collect(chunks: Iterator[bytes], max_bytes: int, body: Body, packed: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     for chunk in chunks:
         size += len(chunk)
         if size > max_bytes:
             raise _too_large(max_bytes)
+        body.reach(packed + size)
         parts.append(chunk)
     return b"".join(parts)
 

@@ -50,6 +50,18 @@ class Translated:
     source: DecisionsRequest
     ids: tuple[str, ...]
 
+    def placed(self, error: RequestError) -> RequestError:
+        """An error about the contract's request with its path in this one: ids are nothing its caller knows."""
+        match error.loc:
+            case ("body", "questions", str(question_id), *rest) if question_id in self.ids:
+                index = self.ids.index(question_id)
+                options = {"choice": "choices", "score": "levels"}
+                own = {"criteria": options.get(self.source.questions[index].type, "criteria")}
+                loc = ("body", "questions", index, *(own.get(str(part), part) for part in rest))
+                message = str(error).removeprefix(f"{_path(error.loc)}: ")
+                return RequestError(f"{_path(loc)}: {message}", loc)
+        return error
+
 
 _SHAPE: TypeAdapter[DecisionsRequest] = TypeAdapter(DecisionsRequest)
 
@@ -64,8 +76,7 @@ def translate(raw: Any, config: ServeConfig, backbone: str) -> Translated:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         loc = ("body", *first["loc"])
-        path = ".".join(str(part) for part in loc)
-        raise RequestError(f"{path}: {first['msg']}", loc) from None
+        raise RequestError(f"{_path(loc)}: {first['msg']}", loc) from None
     questions: dict[str, Question] = {}
     ids = []
     for index, asked in enumerate(source.questions):
@@ -78,6 +89,10 @@ def translate(raw: Any, config: ServeConfig, backbone: str) -> Translated:
     return Translated(
         Request(model=source.model, state=state, questions=questions), source, tuple(ids)
     )
+
+
+def _path(loc: tuple[str | int, ...]) -> str:
+    return ".".join(str(part) for part in loc)
 
 
 def _state(given: str | list[Item], backbone: str) -> Any:
@@ -111,8 +126,8 @@ def _content(content: str | list[Part], loc: tuple[str | int, ...], backbone: st
     parts: list[Any] = []
     for part in content:
         if isinstance(part, ImagePart):
-            path = ".".join(str(each) for each in loc)
-            raise RequestError(f"{path}: {backbone} reads text only and cannot see images", loc)
+            why = f"{backbone} reads text only and cannot see images"
+            raise RequestError(f"{_path(loc)}: {why}", loc)
         if isinstance(part, JsonPart):
             parts.append(part.data)
         else:

@@ -17,7 +17,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response as HttpResponse
 
 from reflex.contract import Request
-from reflex.errors import DeadlineError, OverloadedError
+from reflex.errors import DeadlineError, OverloadedError, RequestError
 from reflex.serving.auth import Keys
 from reflex.serving.batcher import Ticket
 from reflex.serving.body import (
@@ -30,6 +30,7 @@ from reflex.serving.body import (
 from reflex.serving.config import ServeConfig
 from reflex.serving.decisions import Translated, to_decisions, translate
 from reflex.serving.engine import Engine
+from reflex.serving.held import Body, Held
 from reflex.serving.metrics import Metrics
 from reflex.serving.replies import Door, error_reply, json_reply
 from reflex.serving.requests import check_limits, to_request
@@ -41,7 +42,7 @@ INLINE_BYTES = 4096
 """Bodies up to here are parsed and tokenised on the event loop: cheaper than a thread switch."""
 
 HELD_BODIES = 32
-"""Announced bytes of all bodies at once, in units of the largest allowed body; above → 429."""
+"""Bytes of all bodies at once (announced, read, unpacked), in units of the largest allowed body; above → 429."""
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 T = TypeVar("T")
@@ -85,18 +86,16 @@ class Exchange:
         self.metrics = metrics
         self.max_bytes = int(config.max_body_mb * (1 << 20))
         self.arriving = 0
-        self.announced = 0
+        self.held = Held(HELD_BODIES * self.max_bytes)
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="prepare")
 
     async def handle(self, http: HttpRequest, door: Door) -> HttpResponse:
         """Reply to one POST; never raises."""
         told = Told(request_id(http), http.url.path)
-        length = http.headers.get("content-length", "")
-        size = min(int(length), self.max_bytes) if length.isdigit() else 0
         self.arriving += 1
-        self.announced += size
         try:
-            reply = await self._answer(http, door, told)
+            with self.held.body() as body:
+                reply = await self._answer(http, door, told, body)
         except (Left, ClientDisconnect):
             self.metrics.left.inc()
             told.fields["left"] = True
@@ -108,23 +107,21 @@ class Exchange:
                 log.error("internal error", exc_info=error, extra={"fields": {"id": told.id}})
         finally:
             self.arriving -= 1
-            self.announced -= size
         return self._finish(reply, told)
 
-    async def _answer(self, http: HttpRequest, door: Door, told: Told) -> HttpResponse:
+    async def _answer(self, http: HttpRequest, door: Door, told: Told, body: Body) -> HttpResponse:
         deadline = time.monotonic() + self.config.timeout_s
         told.fields["key"] = self.keys.check(http.headers.get("authorization"))
         self.engine.check_ready()
-        held = self.announced > HELD_BODIES * self.max_bytes
-        if held or self.arriving > 2 * self.config.max_queue:
+        if self.arriving > 2 * self.config.max_queue:
             raise OverloadedError("too many requests at once; try again later", retry_after=1.0)
-        raw = await read_body(http, self.max_bytes, self.config.body_timeout_s)
+        raw = await read_body(http, self.max_bytes, self.config.body_timeout_s, body)
         told.phases["read"] = told.elapsed
         start = time.perf_counter()
         encoding = http.headers.get("content-encoding", "")
         small = not encoding and len(raw) <= INLINE_BYTES  # what it unpacks to may be any size
         kind = http.headers.get("content-type", "")
-        prepared = await self._on(small, lambda: self._prepare(raw, encoding, kind, door))
+        prepared = await self._on(small, lambda: self._prepare(raw, encoding, kind, door, body))
         told.phases["prepare"] = time.perf_counter() - start
         ticket = self.engine.submit(prepared.slices, deadline)
         decisions = await self._wait(http, ticket, deadline)
@@ -147,19 +144,25 @@ class Exchange:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self.pool, work)
 
-    def _prepare(self, raw: bytes, encoding: str, content_type: str, door: Door) -> Prepared:
+    def _prepare(
+        self, raw: bytes, encoding: str, content_type: str, door: Door, body: Body
+    ) -> Prepared:
         if encoding:
-            raw = decompress(raw, encoding, self.max_bytes)
+            raw = decompress(raw, encoding, self.max_bytes, body)
         if content_type.lower().startswith("multipart/form-data"):
             raw = multipart_request(raw, content_type)
-        body = parse_json(raw)
+        value = parse_json(raw)
         backbone = self.engine.backbone_name
         if door == "systemone":
-            request = to_request(body, self.config, backbone)
+            request = to_request(value, self.config, backbone)
             return Prepared(request, self.engine.prepare(request), None)
-        translated = translate(body, self.config, backbone)
-        check_limits(translated.request, self.config)
-        return Prepared(translated.request, self.engine.prepare(translated.request), translated)
+        translated = translate(value, self.config, backbone)
+        try:
+            check_limits(translated.request, self.config)
+            slices = self.engine.prepare(translated.request)
+        except RequestError as error:
+            raise translated.placed(error) from None
+        return Prepared(translated.request, slices, translated)
 
     async def _wait(self, http: HttpRequest, ticket: Ticket, deadline: float) -> Any:
         """The decisions, unless the client leaves or time runs out; then the rest is not computed."""

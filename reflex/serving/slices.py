@@ -39,19 +39,23 @@ def cut(
     """
     slices: list[Slice] = []
     total = 0
+    too_long = ContextLengthError(
+        f"the request is longer than {max_tokens} tokens, counting every order of every "
+        "question (serve.max_request_tokens); send it in parts"
+    )
     orders = request.permutations or model.orders.permutations
     for part in _parts(request, max(1, slice_tokens // orders)):
-        compiled = model.prepare(part)
+        try:
+            compiled = model.prepare(part, max_tokens=max_tokens - total)
+        except ContextLengthError:
+            raise too_long from None
         for tree in compiled.trees:
             model.engine.check_length(tree)
         tokens = sum(asked.tokens for asked in compiled.asked)
         state_tokens = compiled.state_tokens
         total += tokens if slices else tokens + state_tokens
         if total > max_tokens:
-            raise ContextLengthError(
-                f"the request is longer than {max_tokens} tokens, counting every order of every "
-                "question (serve.max_request_tokens); send it in parts"
-            )
+            raise too_long
         key = slices[0].state_key if slices else compiled.trees[0].prefix_key
         slices.append(Slice(compiled, key, state_tokens, tokens))
     return tuple(slices)
