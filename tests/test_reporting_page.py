@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy.stats import t
 from rich.console import Console
+from scipy.stats import t
 
 from reflex import report
 from reflex.errors import ConfigError, RecordError
@@ -186,6 +186,74 @@ def test_newest_sweep_wins_and_older_records_leave_the_repository(places: Places
     assert folders == ["b" * 16, "c" * 16, "d" * 16]
     assert "**Cannot tell**" in text
     assert "orders=two has no result to compare with orders=one." in text
+
+
+DATA = fake_record().data
+BACKBONE = fake_record().backbone
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"numerics": 2},
+        {"packages": {"torch": "2.14.0", "transformers": "5.24.0"}},
+        {"data": {**DATA, "sha256": "corrected"}},
+        {"prompt_hash": "reworded"},
+        {"backbone": {**BACKBONE, "dtype": "bfloat16"}},
+        {"backbone": {**BACKBONE, "weights_sha256": "moved"}},
+    ],
+    ids=["numerics", "torch", "rows", "prompt", "dtype", "weights"],
+)
+def test_a_sweep_that_goes_on_after_a_change_is_unfinished_until_all_is_run_again(
+    places: Places, changed: dict[str, Any]
+):
+    """Killed after its first cell: no page compares that with what was measured before, which is still whole."""
+    before = {"backbone": {**BACKBONE, "weights_sha256": "first"}}
+    sweep(places, **before)
+    late = {"finished": "2026-02-01T00:00:00Z", **before, **changed}
+    cell(places, "one", hash="b" * 40, **late)
+    sweeps, _ = find_sweeps(places, "averaging")
+    assert [(each.full, [c.record.name for c in each.cells], each.missing) for each in sweeps] == [
+        (False, ["orders=one"], ["orders=two", "orders=four"]),
+        (True, ["orders=one", "orders=two", "orders=four"], []),
+    ]
+    for orders in ("two", "four"):
+        cell(places, orders, hash=orders * 12, **late)
+    (again,), _ = find_sweeps(places, "averaging")
+    assert (again.full, {c.record.finished for c in again.cells}) == (True, {late["finished"]})
+
+
+def test_the_page_of_a_sweep_stays_while_it_is_run_again_after_a_change(places: Places):
+    sweep(places)
+    page_of(places)
+    kept = tree(places.results)
+    cell(places, "one", hash="b" * 40, numerics=2, finished="2026-02-01T00:00:00Z")
+    unfinished = page_of(places)
+    assert unfinished == places.runs / "pages/averaging.md"
+    assert "The sweep ended before orders=two, orders=four; run" in unfinished.read_text()
+    assert tree(places.results) == kept
+
+
+def test_a_sweep_without_named_cells_is_unfinished_after_a_change_too(places: Places):
+    sweep(places, **NO_RULE)
+    cell(places, "one", hash="b" * 40, numerics=2, finished="2026-02-01T00:00:00Z", **NO_RULE)
+    sweeps, _ = find_sweeps(places, "averaging")
+    assert [(each.full, each.missing) for each in sweeps] == [
+        (False, ["orders=four", "orders=two"]),
+        (True, []),
+    ]
+
+
+def test_cells_of_one_sweep_may_differ_in_rows_and_dtype(places: Places):
+    """A sweep over suites or dtypes; one that failed has neither."""
+    for orders, dtype in (("one", "float32"), ("two", "bfloat16"), ("four", "float16")):
+        data = {**DATA, "sha256": f"rows of {orders}"}
+        cell(places, orders, data=data, backbone={**BACKBONE, "dtype": dtype})
+    late = {"finished": "2026-02-01T00:00:00Z"}
+    cell(places, "one", hash="b" * 40, data={**DATA, "sha256": "corrected"}, **late)
+    cell(places, "eight", status="failed", error="boom", packages={}, numerics=0)
+    (found,), _ = find_sweeps(places, "averaging")
+    assert (found.full, len(found.cells), len(found.failed)) == (True, 4, 1)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from reflex.reporting.plots import MOST_CELLS, reliability_svg
 from reflex.reporting.provenance import definitions, provenance
 from reflex.reporting.published import CAUTION, published_svg, published_table
 from reflex.reporting.sources import macro_text, mean_ece_text, notes_text, sources_table
-from reflex.reporting.sweep import MANIFEST, Places, Sweep, not_run
+from reflex.reporting.sweep import MANIFEST, Places, Sweep
 from reflex.reporting.tables import (
     CELL_METRICS,
     cells_table,
@@ -157,7 +157,7 @@ def _why_partial(sweep: Sweep) -> str:
         return "A limited run: part of the data or of the experiment's cells, or other settings than its own."
     if any(record.experiment is None for record in records):
         return "A run of its own, outside an experiment."
-    return f"The sweep ended before {harmless(', '.join(not_run(sweep.cells)))}; run the experiment again to go on."
+    return f"The sweep ended before {harmless(', '.join(sweep.missing))}; run the experiment again to go on."
 
 
 def _cells(sweep: Sweep) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from reflex.errors import RecordError
 from reflex.reporting.experiments import Experiment, own_choice, read_experiment
+from reflex.reporting.tries import newest_tries
 from reflex.tracking.record import Found, RunRecord, find_records
 
 MANIFEST = "sweep.json"
@@ -58,6 +59,8 @@ class Sweep:
     cells: list[Found]
     superseded: list[dict[str, Any]] = field(default_factory=list)
     """Other sweeps of the same name and scope, newest first: `{group, cells, finished}`."""
+    missing: list[str] = field(default_factory=list)
+    """Names of cells that are not run: those that the rule names, and those only run before something changed."""
 
     @property
     def suite(self) -> str | None:
@@ -130,30 +133,31 @@ def group_sweep(places: Places, cells: Sequence[Found]) -> Sweep:
 def group_sweeps(found: Iterable[Found]) -> list[Sweep]:
     """Records by group and scope, oldest sweep first; of one cell only the newest try counts.
 
-    A cell is its group, name, axes and seed, not its hash: a cell that failed before its data were
-    read, or that was made with other library versions, has another hash and is still the same cell.
+    Cells from before a change (reflex/reporting/tries.py) are an older sweep of their group, beside the one that
+    has not run them yet.
     """
-    newest: dict[str, Found] = {}
-    for cell in found:
-        record = cell.record
-        key = json.dumps(
-            [record.group, is_partial(record), record.name, record.seed, record.axes],
-            sort_keys=True,
-            default=str,
-        )
-        other = newest.get(key)
-        if other is None or record.finished >= other.record.finished:
-            newest[key] = cell
     groups: dict[tuple[str, bool], list[Found]] = {}
-    for cell in newest.values():
+    for cell in found:
         groups.setdefault((cell.record.group, is_partial(cell.record)), []).append(cell)
     sweeps = []
-    for (group, partial), cells in groups.items():
-        ordered = sorted(cells, key=_place)
-        done = any(cell.record.status == "finished" for cell in cells)
-        full = done and not partial and not not_run(ordered)
-        sweeps.append(Sweep(ordered[0].record.experiment, group, full, ordered))
+    for cells in groups.values():
+        while cells:
+            newest, stale = newest_tries(cells)
+            now = [cell for cell in newest if cell not in stale]
+            sweeps.append(_sweep(now, stale))
+            hashes = {cell.record.hash for cell in now}
+            cells = [cell for cell in cells if cell.record.hash not in hashes] if stale else []
     return sorted(sweeps, key=lambda sweep: (sweep.newest, sweep.group))
+
+
+def _sweep(cells: Sequence[Found], stale: Sequence[Found]) -> Sweep:
+    """The sweep of `cells`, which has to run the `stale` ones again."""
+    ordered = sorted(cells, key=_place)
+    first = ordered[0].record
+    missing = dict.fromkeys([*_not_run(ordered), *(cell.record.name for cell in stale)])
+    done = any(cell.record.status == "finished" for cell in cells)
+    full = done and not is_partial(first) and not missing
+    return Sweep(first.experiment, first.group, full, ordered, missing=list(missing))
 
 
 def is_partial(record: RunRecord) -> bool:
@@ -188,7 +192,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def not_run(cells: Sequence[Found]) -> list[str]:
+def _not_run(cells: Sequence[Found]) -> list[str]:
     """Cells that the newest rule names and none of `cells` is: the sweep was ended before them."""
     records = [cell.record for cell in cells]
     block = _block(max(records, key=lambda record: record.finished)) or {}

@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from reflex.contract import TYPES
 from reflex.readouts.base import used_options
-from reflex.tracking.environment import command_line, package_versions
+from reflex.tracking.environment import HASHED_PACKAGES, command_line, package_versions
 from reflex.tracking.record import RunIdentity
 
 NUMERICS = 6
@@ -163,7 +163,7 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
     hydra: Any = HydraConfig.get()
     choices = hydra.runtime.choices
     experiment = choices.get("experiment")
-    packages = package_versions(("torch", "transformers", "tokenizers"))
+    packages = package_versions(HASHED_PACKAGES)
     cell = digest([hashed_config(config), facts, packages, NUMERICS])
     sweep = Sweep.from_env()
     overrides = [o for o in hydra.overrides.task if not _apart(o)]

@@ -31,6 +31,9 @@ PACKAGES = (
     "statsmodels",
 )
 
+HASHED_PACKAGES = ("torch", "transformers", "tokenizers")
+"""Those whose versions can change a number: a part of which cell it is."""
+
 _ROOT = Path(__file__).resolve().parents[2]
 
 
