@@ -21,6 +21,7 @@ from reflex.reporting.sources import against, constant_answer
 from reflex.reporting.sweep import Sweep, verdict_block
 from reflex.reporting.words import combined, word_of
 from reflex.tracking.record import write_record
+from reflex.tracking.wandb_payload import summary_of
 from tests.fake_records import fake_predictions, fake_record
 
 PUBLISHED = {"boolq": {"jev": 0.9, "other (board)": 0.5}, "paws": {"jev": 0.8}}
@@ -200,6 +201,18 @@ def test_long_tables_are_folded_and_categories_shown(tmp_path: Path) -> None:
     sections = text_of(sweep, tmp_path)
     assert sections["By family"].startswith("<details><summary>15 values</summary>\n\n| family |")
     assert "| STEM | exact | orders=one |" in sections["By category"]
+
+
+def test_families_without_a_category_have_the_word_of_their_sources(tmp_path: Path) -> None:
+    frame = frame_of(("mmlu", "boolq", "paws"))
+    facts = suite_facts({"mmlu": "exact", "boolq": "exact", "paws": "stand-in"})
+    facts["categories"] = {"mmlu": "STEM"}
+    sweep = sweep_of(tmp_path, facts, frame)
+    text = text_of(sweep, tmp_path)["By category"]
+    assert "| STEM | exact | orders=one |" in text
+    assert "| none | stand-in (weakest of 2) | orders=one |" in text
+    told = summary_of(sweep.cells[0].record, frame)
+    assert told["category/none/word"] == "stand-in (weakest of 2)"
 
 
 def test_calibration_and_what_it_does_to_families_left_out(tmp_path: Path) -> None:

@@ -56,6 +56,12 @@ def combined(sources: Iterable[Mapping[str, Any]]) -> str | None:
     return f"{text}, a part" if any(word_of(each) != each["word"] for each in present) else text
 
 
+def categories_of(predictions: pd.DataFrame, facts: Mapping[str, Any] | None) -> pd.Series:
+    """The category of every prediction by its family, `none` for a family without one."""
+    known = (facts or {}).get("categories") or {}
+    return predictions["family"].map(lambda family: known.get(family, "none"))
+
+
 def words_by(
     facts: Mapping[str, Any] | None, column: str, predictions: pd.DataFrame | None
 ) -> dict[str, str]:
@@ -72,8 +78,7 @@ def words_by(
         assert predictions is not None
         frame = predictions
         if column == "category":
-            categories = (facts or {}).get("categories", {})
-            frame = frame.assign(category=frame["family"].map(categories))
+            frame = frame.assign(category=categories_of(frame, facts))
         groups = frame.groupby(frame[column].astype(str))["source"].unique()
         named = {str(v): [known[s] for s in own if s in known] for v, own in groups.items()}
     found = {value: combined(each) for value, each in named.items()}

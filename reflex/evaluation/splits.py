@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from reflex import metrics
+from reflex.benchmarks.words import categories_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,10 +23,9 @@ def metrics_by(
         # Suites whose families are their sources are measured once.
         same = next((name for name in found if _same(predictions, name, column)), None)
         found[column] = found[same] if same else metrics.compute_by(predictions, column, seed)
-    categories = facts.get("categories")
-    if categories:
-        named = predictions["family"].map(lambda family: categories.get(family, "none"))
-        found["category"] = metrics.compute_by(predictions.assign(category=named), "category", seed)
+    if facts.get("categories"):
+        named = predictions.assign(category=categories_of(predictions, facts))
+        found["category"] = metrics.compute_by(named, "category", seed)
     return found
 
 
