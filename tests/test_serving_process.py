@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from reflex.serving.config import ServeConfig
-from reflex.serving.disk_cache import SUFFIX
 from reflex.serving.engine import Engine
 from tests.serving import (
     NOUL,
@@ -251,7 +250,7 @@ def test_kill_9_and_restart_under_load(tmp_path: Path) -> None:
                 until = (
                     time.monotonic() + 60
                 )  # how long a first state takes is the machine's affair
-                while not any(tmp_path.rglob(f"*{SUFFIX}")) and time.monotonic() < until:
+                while not any(tmp_path.rglob("*.state")) and time.monotonic() < until:
                     time.sleep(0.05)
                 server.kill()
             for i, future in enumerate(pending):

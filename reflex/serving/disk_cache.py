@@ -63,10 +63,10 @@ class DiskCache:
         found = []
         for path in self.folder.iterdir():
             with contextlib.suppress(OSError):
-                name, stat = OWN.fullmatch(path.name), path.stat()
-                if name and not name["writing"]:
+                own, stat = OWN.fullmatch(path.name), path.stat()
+                if own and not own["writing"]:
                     found.append((stat.st_mtime_ns, path.name, stat.st_size))
-                elif name and time.time() - stat.st_mtime > ABANDONED_S:
+                elif own and time.time() - stat.st_mtime > ABANDONED_S:
                     path.unlink()  # left by a process that was killed while writing
         for _, name, size in sorted(found):
             self._sizes[name] = size
