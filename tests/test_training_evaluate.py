@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reflex.contract import parse_question
-from reflex.errors import CalibrationError
+from reflex.errors import CalibrationError, DataError
 from reflex.loading import compose
 from reflex.tasks.train import Train
 from reflex.tasks.train_evaluate import curve, training_folder, with_training
@@ -219,11 +219,16 @@ def test_nothing_is_fitted_on_what_was_trained_on(tmp_path, monkeypatch, caplog)
     found = TrainEvaluate().read_suite(fitting)
     assert [each.id for each in found.rows] == ["ratings/3", "ratings/9", "ratings/4"]
     assert found.facts == {"n": 1, "trained_on": {"ratings": 2}}
-    assert "2 of 4 rows of split fit were trained on and are left out" in caplog.text
-    assert TrainEvaluate().read_suite(compose([*words, "calibration=none"])) is suites[-1]
+    assert "benchmark=halves: 2 rows of split fit were trained on and are left out" in caplog.text
+    plain = compose([*words, "calibration=none"])
+    assert TrainEvaluate().read_suite(plain) == found
     suites.append(Suite("halves", [*fit[:2], *report], {}))
-    with pytest.raises(CalibrationError, match=r"all 2 rows of split fit in benchmark=halves"):
+    assert TrainEvaluate().read_suite(plain).rows == report
+    with pytest.raises(CalibrationError, match=r"calibration=global .* none of split fit"):
         TrainEvaluate().read_suite(fitting)
+    suites.append(Suite("halves", fit[:2], {}))
+    with pytest.raises(DataError, match=r"benchmark=halves: every row was trained on"):
+        TrainEvaluate().read_suite(plain)
     suites.append(Suite("apart", [*fit[2:], *report], {}))
     assert TrainEvaluate().read_suite(fitting) is suites[-1]
 

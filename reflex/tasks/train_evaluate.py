@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from reflex.errors import CalibrationError, ConfigError
+from reflex.errors import ConfigError, DataError
 from reflex.readouts.base import used_readouts
 from reflex.tasks.cells import forget_failure, free_memory
+from reflex.tasks.clean import check_parts
 from reflex.tasks.evaluate import Evaluate
 from reflex.tasks.facts import load_suite
 from reflex.tasks.identity import as_trained
@@ -63,12 +64,20 @@ class TrainEvaluate(Evaluate):
         return super().run(trained)
 
     def read_suite(self, cfg: DictConfig) -> Suite:
-        """The suite, of whose rows that a calibration is fitted on none was trained on."""
+        """The suite, of whose rows to fit on none was trained on. Raises CalibrationError or DataError where that
+        leaves nothing to fit on, or nothing at all."""
+        from reflex.calibration.fit import SPLIT
+
         suite = super().read_suite(cfg)
-        folder = training_folder(cfg)
-        if folder is None or not instantiate(cfg.calibration).fits:
+        if (folder := training_folder(cfg)) is None:
             return suite
-        return without_trained(suite, trained_rows(folder), cfg.calibration.name)
+        kept = without_trained(suite, trained_rows(folder))
+        if kept is not suite and instantiate(cfg.calibration).fits:
+            splits = {row.split for row in kept.rows}
+            check_parts(cfg.calibration.name, SPLIT in splits, bool(splits - {SPLIT}))
+        if not kept.rows:
+            raise DataError(f"benchmark={suite.name}: every row was trained on; measure others")
+        return kept
 
     def _measure(
         self, cfg: DictConfig, suite: Suite, folder: Path, logger: Any
@@ -118,11 +127,12 @@ def training_folder(cfg: DictConfig) -> Path | None:
     return next((folder for folder in folders if (folder / RESULT).is_file()), None)
 
 
-def without_trained(suite: Suite, trained: Sequence[Row], calibration: str) -> Suite:
+def without_trained(suite: Suite, trained: Sequence[Row]) -> Suite:
     """The suite without the fit rows that are items of `trained` or share a text with one; its facts count
     them by source (`trained_on`).
 
-    A temperature fitted on what was trained on is too low. Raises CalibrationError where no fit row is left.
+    A temperature fitted on what was trained on is too low. Whatever the calibration is, so that a cell without one
+    holds the same rows.
     """
     from reflex.calibration.fit import SPLIT
     from reflex.data.overlap import told
@@ -136,16 +146,10 @@ def without_trained(suite: Suite, trained: Sequence[Row], calibration: str) -> S
     }
     if not found:
         return suite
-    fit = [row for row in suite.rows if row.split == SPLIT]
-    if len(found) == len(fit):
-        raise CalibrationError(
-            f"calibration={calibration}: all {len(fit)} rows of split fit in benchmark={suite.name} were trained on; "
-            "fit on others (benchmark=held_out), or leave their source out of the mixture"
-        )
-    dropped = Counter(row.source for row in fit if row.id in found)
+    dropped = Counter(row.source for row in suite.rows if row.id in found)
     log.warning(
-        "calibration=%s: %d of %d rows of split fit were trained on and are left out",
-        calibration, len(found), len(fit),
+        "benchmark=%s: %d rows of split fit were trained on and are left out",
+        suite.name, len(found),
     )  # fmt: skip
     return replace(
         suite,
