@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import string
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -290,6 +291,68 @@ def test_a_pair_joined_by_and_is_not_swapped():
     assert swap_words("There a man and a woman walked .", random.Random(0)) is None
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "There he speaks French, Italian and Spanish .",
+        "It is sold in New York, Los Angeles, and Chicago .",
+        "They like reading, writing or singing .",
+    ],
+)
+def test_what_stands_in_one_list_or_name_does_not_trade_places(sentence: str):
+    assert {swap_words(sentence, random.Random(seed)) for seed in range(20)} == {None}
+    assert swap_words("There Anna wrote to Bob .", random.Random(0)) == "There Bob wrote to Anna ."
+
+
+def edits(rows: Mapping[str, list[dict[str, str]]]) -> list[Mapping[str, Any]]:
+    """What fact_edits makes of these rows (file below train/ → rows)."""
+    from reflex.data.sources.fact_edits import derive
+
+    return list(derive(lambda name: iter(rows.get(name.removeprefix("train/"), []))))
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *("more than 258", "at least 258", "over 258", "fewer than about 258", "up to 258"),
+        *("larger than the 258", "a maximum of 258", "between 12 and 258", "more than £258"),
+        *("258 or more", "258 and over"),
+    ],
+)
+def test_a_bound_is_put_on_no_bound(number: str):
+    def claims(number: str) -> list[str]:
+        rows = [
+            {"premise": f"The site {n} was visited by {number} people from afar that day ."}
+            for n in "abcdefghijkl"
+        ]
+        return [each["claim"] for each in edits({"snli_dev.jsonl": rows})]
+
+    free = claims("258")
+    assert len(free) > 12
+    assert not any("by 258 people" in claim for claim in free)
+    assert all(number in claim for claim in claims(number))
+
+
+def test_an_unrelated_claim_is_of_no_row_that_shares_a_sentence():
+    """Neither the other sentence of a pair, nor, of crossed claims and evidences, one of the same four."""
+    pairs, crossed, group = [], [], {}
+    for letter in string.ascii_lowercase:
+        one, two = f"Ada{letter}", f"Bob{letter}"
+        pair = [
+            f"Long ago {one} wrote the {n} letter to an old friend ." for n in ("first", "last")
+        ]
+        pairs.append({"sentence_1": pair[0], "sentence_2": pair[1]})
+        evidences = [f"In that {n} year {two} was living in the town ." for n in ("first", "last")]
+        claims = [f"The {n} house of {two} stands in the old town ." for n in ("red", "blue")]
+        crossed += [{"evidence": e, "claim": c} for e in evidences for c in claims]
+        group |= dict.fromkeys(pair, one) | dict.fromkeys((*evidences, *claims), two)
+    made = edits({"mrpc_train.jsonl": pairs, "fever_symmetric_dev.jsonl": crossed})
+    unrelated = [each for each in made if each["label"] == "maybe"]
+    assert len(unrelated) > 3
+    for each in unrelated:
+        assert group[each["evidence"]] != group[each["claim"]]
+
+
 def test_rewording_and_numbers():
     assert reword("In 1998 , the club moved to Leeds .", random.Random(1)) == (
         "the club moved to Leeds in 1998 ."
@@ -423,6 +486,14 @@ def test_a_question_that_can_say_so_itself_does_not_abstain():
     item = Item("fact/1", ("own state",), {"q": ask})
     config = AugmentConfig(abstain=1.0)
     assert not abstained(training_row(item, "r#0", "fact", "fact", config, items("intent")))
+
+
+def test_neighbours_are_so_both_ways():
+    """A question with its answer may be invented, unsafe or say the same twice: no foreign state there."""
+    for family, others in ADJACENT.items():
+        assert family in others
+        assert all(family in ADJACENT[other] for other in others), family
+    assert ADJACENT["quality"] >= {"fact", "safety", "paraphrase"}
 
 
 def test_no_abstention_state_can_answer_its_question(tmp_path: Path):

@@ -769,6 +769,8 @@ def test_a_training_from_before_a_correction_is_not_taken_for_its_successor(tmp_
 
     monkeypatch.setattr(train, "run_identity", identity)
     common = ("task=train", "backbone=tiny_llama", "mixture=embedded")
+    by_rule = "pairs made by rule are what their label says"
+    foreign = "no states that answer stand in for foreign ones"
     apart, stored = "options read apart count as tokens", "LoRA adds to the weights as stored"
     for number, (readout, method, dtype, sources, mended) in enumerate(
         (
@@ -776,6 +778,8 @@ def test_a_training_from_before_a_correction_is_not_taken_for_its_successor(tmp_
             ("candidates", "lora", "float32", ("mrpc",), [apart]),
             ("candidates", "lora", "bfloat16", ("mrpc",), [apart, stored]),
             ("pointer", "head", "bfloat16", ("feedbackqa", "emotion"), []),
+            ("pointer", "head", "float32", ("word_swaps",), [by_rule]),
+            ("pointer", "head", "float32", ("feedbackqa", "halueval"), [foreign]),
         )
     ):
         cfg = compose([*common, f"readout={readout}", f"train={method}", f"device.dtype={dtype}"])

@@ -21,12 +21,13 @@ ADJACENT: Mapping[str, frozenset[str]] = {
     "topic": frozenset({"topic", "intent", "knowledge"}),
     "emotion": frozenset({"emotion", "sentiment", "safety"}),
     "sentiment": frozenset({"sentiment", "emotion", "quality", "safety"}),
-    "safety": frozenset({"safety", "emotion", "sentiment"}),
+    "safety": frozenset({"safety", "emotion", "sentiment", "quality"}),
     "nli": frozenset({"nli", "fact", "paraphrase"}),
-    "fact": frozenset({"fact", "nli", "paraphrase", "knowledge"}),
-    "paraphrase": frozenset({"paraphrase", "fact", "nli"}),
+    "fact": frozenset({"fact", "nli", "paraphrase", "knowledge", "quality"}),
+    "paraphrase": frozenset({"paraphrase", "fact", "nli", "quality"}),
     "knowledge": frozenset({"knowledge", "topic", "fact"}),
-    "quality": frozenset({"quality", "sentiment"}),
+    # A question and its answer: it may be invented, unsafe, or say what the question says.
+    "quality": frozenset({"quality", "sentiment", "fact", "safety", "paraphrase"}),
 }
 """Families whose states may still answer each other's questions: never donors for abstention."""
 

@@ -43,13 +43,22 @@ def sentences(
     A row's group is its first field, as in the source that the file belongs to.
     """
     seen: set[str] = set()
+    for passage, sentence, group in standing(read):
+        if sentence not in seen:
+            seen.add(sentence)
+            yield passage, sentence, group
+
+
+def standing(
+    read: Callable[[str], Iterator[Mapping[str, Any]]],
+) -> Iterator[tuple[str, str, str]]:
+    """As `sentences`, every sentence as often as it stands anywhere."""
     for name, fields in FILES.items():
         for raw in read(name):
             for field in fields:
                 for sentence in _END.split(raw[field]):
                     sentence = sentence.strip()
-                    if sentence not in seen and 8 <= len(sentence.split()) <= 40:
-                        seen.add(sentence)
+                    if 8 <= len(sentence.split()) <= 40:
                         yield raw[field], sentence, raw[fields[0]]
 
 
@@ -57,20 +66,23 @@ def swap_words(sentence: str, rng: random.Random) -> str | None:
     """Two content words of the same shape trade places: the same words, another meaning."""
     words = sentence.split()
     groups: dict[str, list[int]] = {}
-    for i, word in enumerate(words):
-        bare = word.strip(".,;:()\"'")
-        if i == 0 or bare.lower() in _STOP or len(bare) < 2:
-            continue
-        shape = "number" if bare[0].isdigit() else "name" if bare[0].isupper() else bare[-2:]
-        groups.setdefault(shape, []).append(i)
+    shapes = [_shape(word) for word in words]
+    for i, shape in enumerate(shapes):
+        if i > 0 and shape is not None:
+            groups.setdefault(shape, []).append(i)
+
+    def listed(i: int, j: int) -> bool:
+        """Whether both are of one list or name: nothing but links and their like stands between."""
+        return all(
+            words[k].strip(",").lower() in _LINKS or shapes[k] == shapes[i] for k in range(i + 1, j)
+        )
+
     pairs = [
         (i, j)
         for shape, places in groups.items()
         for i in places
         for j in places
-        if i < j
-        and words[i].strip(".,") != words[j].strip(".,")
-        and not {word.strip(",").lower() for word in words[i + 1 : j]} <= _LINKS
+        if i < j and words[i].strip(".,") != words[j].strip(".,") and not listed(i, j)
     ]
     if not pairs:
         return None
@@ -80,6 +92,14 @@ def swap_words(sentence: str, rng: random.Random) -> str | None:
     words[i] = second.removesuffix(tail_j) + tail_i
     words[j] = first.removesuffix(tail_i) + tail_j
     return " ".join(words)
+
+
+def _shape(word: str) -> str | None:
+    """What a content word looks like; None for any other."""
+    bare = word.strip(".,;:()\"'")
+    if bare.lower() in _STOP or len(bare) < 2:
+        return None
+    return "number" if bare[0].isdigit() else "name" if bare[0].isupper() else bare[-2:]
 
 
 def _tail(word: str) -> str:
