@@ -335,7 +335,9 @@ def test_a_bound_is_put_on_no_bound(number: str):
 
 def test_an_unrelated_claim_is_of_no_row_that_shares_a_sentence():
     """Neither the other sentence of a pair, nor, of crossed claims and evidences, one of the same four."""
-    pairs, crossed, group = [], [], {}
+    pairs: list[dict[str, str]] = []
+    crossed: list[dict[str, str]] = []
+    group: dict[str, str] = {}
     for letter in string.ascii_lowercase:
         one, two = f"Ada{letter}", f"Bob{letter}"
         pair = [

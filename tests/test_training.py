@@ -811,8 +811,14 @@ def test_a_training_is_told_by_the_heads_that_it_goes_on_from(tmp_path, monkeypa
         return SimpleNamespace(hash=json.dumps(facts, default=str), facts=facts)
 
     monkeypatch.setattr(train, "run_identity", identity)
-    common = ("task=train", "backbone=tiny_llama", "mixture=embedded", "device.dtype=float32")
-    common += ("readout=pointer", "train=head")
+    common = (
+        "task=train",
+        "backbone=tiny_llama",
+        "mixture=embedded",
+        "device.dtype=float32",
+        "readout=pointer",
+        "train=head",
+    )
 
     def configured(*words: str):
         cfg = compose([*common, *words])

@@ -121,7 +121,9 @@ def test_what_was_trained_before_is_kept_when_a_training_begins(tmp_path: Path) 
     write_begun(run, cfg)  # the same command, started again
     assert trained_on(run) == counted
     (run / "begun.json").unlink()  # as a version before left it
-    assert trained_on(run)["training"]["trainings"] == 3
+    again = trained_on(run)
+    assert again is not None
+    assert again["training"]["trainings"] == 3
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ class LoraLinear(torch.nn.Module):
         base: torch.nn.Linear,
         config: LoraConfig,
         generator: torch.Generator,
-        dtype: torch.dtype,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         out_features, in_features = base.weight.shape
@@ -59,10 +59,10 @@ class LoraLinear(torch.nn.Module):
         torch.nn.init.kaiming_uniform_(a, a=math.sqrt(5), generator=generator)
         self.a = torch.nn.Parameter(a.to(device))
         self.b = torch.nn.Parameter(torch.zeros(out_features, config.rank, device=device))
-        self.dtype = dtype
+        self.dtype = dtype or base.weight.dtype
         self.frozen = False
         self.register_buffer("base", base.weight.detach().float(), persistent=False)
-        merged = base.weight.detach().to(dtype, copy=True)
+        merged = base.weight.detach().to(self.dtype, copy=True)
         self.register_buffer("merged", merged, persistent=False)
 
     @torch.no_grad()
@@ -103,9 +103,7 @@ def add_lora(
     for name in found:
         parent, _, leaf = name.rpartition(".")
         holder = model.get_submodule(parent)
-        base = getattr(holder, leaf)
-        own = dtype or base.weight.dtype
-        setattr(holder, leaf, LoraLinear(base, config, generator, own))
+        setattr(holder, leaf, LoraLinear(getattr(holder, leaf), config, generator, dtype))
     if dtype is not None:
         _cast_others(model, dtype)
     return found
