@@ -18,11 +18,12 @@ from reflex.backbones.config import BackboneConfig, DeviceConfig
 from reflex.backbones.dtype import resolve_dtype
 from reflex.backbones.locate import locate
 from reflex.backbones.random_model import random_model
-from reflex.backbones.tokens import PromptTokenizer
+from reflex.backbones.tokens import PromptTokenizer, chat_template, undated
 from reflex.errors import BackboneError, ConfigError
 from reflex.forward.config import ForwardConfig
 from reflex.forward.engine import Forward
 from reflex.forward.tree import Segment, Tree
+from reflex.prompts.pieces import Template
 from reflex.training.lora import add_lora, lora_layers, merge_all
 from reflex.training.lora_config import LoraConfig
 from reflex.training.save import save_adapter
@@ -360,6 +361,38 @@ def write_gguf(path: Path, model: Any, tokenizer: Any, without: str = "") -> Non
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+LIKE_LLAMA = (
+    "{%- if date_string is defined %}{% set day = date_string %}\n"
+    "{%- elif strftime_now is defined %}{% set day = strftime_now('%d %b %Y') %}\n"
+    "{%- else %}{% set day = '26 Jul 2024' %}{% endif %}\n"
+    """{{- "<system>Today Date: " + day + "\\n\\n" + messages[0]["content"] }}\n"""
+    """{{- "<user>" + messages[1]["content"] + "<end>" }}\n"""
+)
+"""The date as the chat templates of Llama 3.2 tell it."""
+
+
+@pytest.mark.parametrize(
+    ("template", "before"),
+    [
+        (LIKE_LLAMA, "<system>Today Date: 01 Jan 2026\n\n"),
+        (
+            "\n{{ strftime_now('%A %-d %B, %Y-%m-%dT%H:%M') }} {{ messages[0]['content'] }}"
+            "<user>{{ messages[1]['content'] }}<end>",
+            "\nThursday 1 January, 2026-01-01T00:00 ",
+        ),
+    ],
+)
+def test_a_template_with_a_date_tells_the_same_every_day(template: str, before: str) -> None:
+    _, tokenizer = random_model("llama", 0)
+    tokenizer.chat_template = template
+    assert chat_template(tokenizer) == Template(before, "<user>", "<end>", answers_after_turn=True)
+
+
+def test_a_template_without_a_date_is_as_it_was() -> None:
+    _, tokenizer = random_model("llama", 0)
+    assert undated(tokenizer.chat_template) is tokenizer.chat_template
 
 
 @pytest.mark.slow

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from tokenizers import Tokenizer
 
 from reflex.errors import BackboneError, ReadoutError
 from reflex.prompts.pieces import Piece, Template
+
+DAY = datetime(2026, 1, 1)
+"""The day that templates with a date in them are told."""
+
+_CLOCK = "strftime_now"
+_CODES = [*(f"%{letter}" for letter in "aAbBcdeFHIjmMpSTuUwWxXyY"), "%-d", "%-m", "%-H", "%-I"]
 
 _SYSTEM, _USER = "\x00reflex-system\x00", "\x00reflex-user\x00"
 
@@ -97,7 +104,11 @@ def chat_template(tokenizer: Any) -> Template:
     for messages in (system, merged):
         try:
             text = tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+                messages,
+                chat_template=undated(tokenizer.get_chat_template()),
+                tokenize=False,
+                add_generation_prompt=True,
+                enable_thinking=False,
             )
         except Exception:  # templates raise their own jinja errors for roles they do not know
             continue
@@ -109,6 +120,15 @@ def chat_template(tokenizer: Any) -> Template:
         "the chat template of this tokenizer shows neither a system nor a user text; "
         "use prompt=plain for this backbone"
     )
+
+
+def undated(template: str) -> str:
+    """A chat template that tells always the same day: a prompt must not change from one to the next."""
+    if _CLOCK not in template:
+        return template
+    # A macro is found before the renderer's own function of that name.
+    day = "".join(f"|replace({code!r},{DAY.strftime(code)!r})" for code in _CODES)
+    return f"{{% macro {_CLOCK}(format) %}}{{{{ format{day} }}}}{{% endmacro %}}\n{template}"
 
 
 def _adds_bos(tokenizer: Any) -> bool:
