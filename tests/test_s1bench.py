@@ -24,6 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflex.assets import sha256_of
 from reflex.benchmarks import files
 from reflex.benchmarks.s1 import board, items
 from reflex.benchmarks.s1.definitions import (
@@ -594,6 +595,21 @@ def test_rows_nobody_has_seen_load_in_the_documented_form(
     sampled = S1Bench(subsets=[name], samples=True).load()
     given = S1Bench(subsets=[name], files={name: str(folder / f"{name}.jsonl")}).load()
     assert sampled.rows == given.rows == suite.rows
+
+
+def test_files_of_one_name_are_all_told(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFLEX_DATA", str(data_root))
+    paths = {}
+    for name in ("squad2", "pubmedqa"):
+        (tmp_path / name).mkdir()
+        paths[name] = str(tmp_path / name / "rows.jsonl")
+        shutil.copy(data_root / "s1bench" / f"{name}.sample.jsonl", paths[name])
+    facts = S1Bench(subsets=list(paths), files=paths).load().facts
+    for name, path in paths.items():
+        assert facts["files"][f"{name}: rows.jsonl"] == sha256_of(Path(path))
+        assert facts["sources"][name]["files"] == [f"{name}: rows.jsonl"]
 
 
 @pytest.mark.slow

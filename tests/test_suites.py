@@ -61,7 +61,12 @@ def test_tickets_hold_three_kinds_of_question_with_balanced_labels() -> None:
     assert gold["refund"] == {"true": 10, "false": 14}
     states = [json.dumps(row.state) for row in suite.rows]
     assert len(set(states)) == 24
-    assert len(Tickets(limit=5).load().rows) == 5
+    part = Tickets(limit=5).load()
+    assert len(part.rows) == 5
+    assert [word_of(each.facts["sources"]["tickets"]) for each in (suite, part)] == [
+        "exact",
+        "exact, 5 of 24",
+    ]
 
 
 def test_tickets_say_what_they_cannot_detect() -> None:
@@ -121,6 +126,16 @@ def test_external_sets_from_local_files(root: Path) -> None:
     assert {row.split for row in suite.rows} == {"report"}
 
 
+def test_external_rows_that_are_not_the_hubs_are_a_stand_in(root: Path, tmp_path: Path) -> None:
+    """Nothing shows that they are the set's, wherever the file lies."""
+    mine = _lines(tmp_path / "mine.jsonl", [{"id": "a", "text": "x", "label": True}])
+    given = External(sets=["toxic_chat"], files={"toxic_chat": str(mine)})
+    for suite in (given.load(), External(sets=["toxic_chat"]).load()):
+        source = suite.facts["sources"]["toxic_chat"]
+        assert word_of(source) == "stand-in"
+        assert source["reason"].endswith("of which nothing shows that they are the set's")
+
+
 def test_pairs_about_one_premise_are_one_group(root: Path) -> None:
     path = root / "external" / "mnli_mismatched.jsonl"
     row = {"id": "m9", "premise": "p0", "hypothesis": "another", "label": "entailment"}
@@ -166,8 +181,9 @@ def test_external_sets_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("REFLEX_DATA", raising=False)
     for module in ("reflex.benchmarks.external", "reflex.benchmarks.files"):
         monkeypatch.setattr(f"{module}.download", lambda file: path)
-    rows = External(sets=["toxic_chat"]).load().rows
-    assert {row.id: row.labels["decision"]["true"] for row in rows} == {
+    suite = External(sets=["toxic_chat"]).load()
+    assert word_of(suite.facts["sources"]["toxic_chat"]) == "rebuilt"
+    assert {row.id: row.labels["decision"]["true"] for row in suite.rows} == {
         "external/toxic_chat/toxic_chat-c1": 0.0,
         "external/toxic_chat/toxic_chat-c2": 1.0,
     }

@@ -176,7 +176,7 @@ class External:
         for name in self.sets:
             source = SOURCES[name]
             try:
-                found, path = self._rows(name)
+                found, path, local = self._rows(name)
             except FileNotFoundError as error:
                 sources[name] = {"word": "missing", "reason": str(error), "n": 0}
                 continue
@@ -185,8 +185,9 @@ class External:
             scored = limited(drawn, self.limit)
             rows += scored
             sources[name] = {
-                "word": "rebuilt",
-                "reason": f"{len(drawn)} of {len(found)} rows of {path.name}",
+                "word": "stand-in" if local else "rebuilt",
+                "reason": f"{len(drawn)} of {len(found)} rows of {path.name}"
+                + (", of which nothing shows that they are the set's" if local else ""),
                 "n": len(scored),
                 "n_available": len(found),
                 "licence": source.licence,
@@ -207,14 +208,16 @@ class External:
             },
         )
 
-    def _rows(self, name: str) -> tuple[list[Row], Path]:
-        """Every row of the set and the file it is from. FileNotFoundError says why there is none."""
+    def _rows(self, name: str) -> tuple[list[Row], Path, bool]:
+        """Every row of the set, the file it is from, and whether that is a local one, not the hub's.
+        FileNotFoundError says why there is none."""
         source = SOURCES[name]
         raws: list[tuple[str, dict[str, Any]]] = []
         if name in self.files:
             path: Path | None = Path(self.files[name]).expanduser()
         else:
             path = None if self.rows == "hub" else local_file("external", f"{name}.jsonl")
+        local = path is not None
         if path is not None:
             raws = list(local_objects(path))
         elif self.rows == "local" or (self.rows == "auto" and data_root() is not None):
@@ -239,7 +242,7 @@ class External:
             if row.id in seen:
                 raise DataError(f"{where}: id {row.id!r} was already used in {seen[row.id]}")
             seen[row.id] = where
-        return rows, path
+        return rows, path, local
 
 
 def _row(name: str, where: str, raw: dict[str, Any], labels: list[str]) -> Row:

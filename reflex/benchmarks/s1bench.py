@@ -134,13 +134,13 @@ class S1Bench:
     def _read(self, definition: Definition) -> tuple[Selection, dict[str, str]]:
         """The subset's items and the files they are from (name → sha256)."""
         name = definition.name
-        path: Path | None
         if name in self.files:
             path = Path(self.files[name]).expanduser()
-        else:
-            path = None if self.rows == "hub" else local_path(name, self.samples)
-        if path is not None:
-            return select(definition, local_items(path, definition)), {path.name: _sha256(path)}
+            # Files of several subsets may be called the same.
+            return _from(definition, path, f"{name}: {path.name}")
+        found = None if self.rows == "hub" else local_path(name, self.samples)
+        if found is not None:
+            return _from(definition, found, found.name)
         if self.rows == "local" or (self.rows == "auto" and data_root() is not None):
             return Selection([], "missing", "no file of it below REFLEX_DATA/s1bench"), {}
         file = UPSTREAMS[name].file
@@ -149,6 +149,11 @@ class S1Bench:
         except MissingDataError as error:  # one upstream out of reach must not hide the others
             return Selection([], "missing", str(error)), {}
         return select(definition, hub_items(definition)), {str(file): _sha256(path)}
+
+
+def _from(definition: Definition, path: Path, told: str) -> tuple[Selection, dict[str, str]]:
+    """As `S1Bench._read`, of a local file that is `told` by that name."""
+    return select(definition, local_items(path, definition)), {told: _sha256(path)}
 
 
 def _row(definition: Definition, item: Item) -> Row:

@@ -34,13 +34,15 @@ class Tickets:
         check_limit("benchmark.limit", self.limit)
 
     def load(self) -> Suite:
-        rows = limited(read_tasks(FILE), self.limit)
+        every = read_tasks(FILE)
+        rows = limited(every, self.limit)
+        counts = {"n": len(rows), "n_available": len(every)}
         return Suite(
             name=self.name,
             rows=rows,
             facts={
                 "data_sha256": sha256_of(FILE),
-                "sources": {NAME: {"word": "exact", "n": len(rows), "licence": LICENCE}},
+                "sources": {NAME: {"word": "exact", **counts, "licence": LICENCE}},
                 "detectable": half_width(len(rows)),
                 "licences": {NAME: LICENCE},
                 "notes": {"size": cannot_detect(len(rows))},
