@@ -2,7 +2,9 @@
 
     python scripts/bench_train.py [seconds=60] [backbone=smollm2_135m] [rows=600]
 
-Same lettered questions, same LoRA targets and rank, same threads, same dtype. Ours: packed tree rows, shared
+Same lettered questions, same LoRA rank and, on backbones that are attention only, same LoRA targets; same threads,
+same dtype. (On hybrids ours also trains the projections of the linear-attention layers, which PEFT is not given here:
+the ratio then understates ours.) Ours: packed tree rows, shared
 states, one dense product per layer, label rows of the vocabulary only. Theirs: transformers + PEFT, one question
 per row, padded, the loss over the whole vocabulary; batches of random rows, and the same with rows bucketed by
 length. A batch is 2,048 tokens for all, but not counted alike: theirs is the padded matrix they compute on, padding

@@ -7,9 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from reflex.calibration.apply import apply
+from reflex.calibration.fitted import Calibration
+from reflex.tracking.record import write_record
 from tests import cli
+from tests.fake_records import fake_predictions, fake_record
 
 nbformat = pytest.importorskip("nbformat", reason="install reflex-systemone[dev]")
 NOTEBOOKS = sorted((cli.REPO / "notebooks").glob("*.ipynb"))
@@ -51,6 +56,45 @@ def test_outputs_are_stripped(path: Path) -> None:
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
     assert notebook["metadata"]["kernelspec"]["name"] == "python3"
     assert "widgets" not in notebook["metadata"]
+
+
+def code(name: str, marker: str) -> str:
+    """The code cell of a notebook that holds `marker`."""
+    notebook = json.loads((cli.REPO / f"notebooks/{name}.ipynb").read_text(encoding="utf-8"))
+    (found,) = [text for cell in notebook["cells"] if marker in (text := "".join(cell["source"]))]
+    return found
+
+
+def test_the_tour_starts_before_any_temperature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = fake_predictions(4)
+    hot = apply(raw, Calibration("one", "global", "rows", {"all": 3.0}))
+    write_record(tmp_path / "one", fake_record(predictions=raw), hot)
+    monkeypatch.setenv("REFLEX_RUNS", str(tmp_path))
+    names: dict[str, Any] = {}
+    exec(code("calibration_tour", "frame = "), names)
+    for found, own, recorded in zip(
+        names["frame"]["probabilities"], raw["probabilities"], hot["probabilities"], strict=True
+    ):
+        assert list(found) == pytest.approx(own)
+        assert list(found) != pytest.approx(recorded)
+
+
+def test_the_newest_sweep_is_the_one_whose_last_cell_ended_last() -> None:
+    """A sweep that was resumed began before the other."""
+    table = pd.DataFrame(
+        {
+            "run": ["a1", "b1", "b2", "a2", "c1"],
+            "group": ["a", "b", "b", "a", "c"],
+            "name": [""] * 5,
+            "word": [""] * 5,
+        }
+    )
+    names: dict[str, Any] = {"table": table, "RUNS": None}
+    names |= dict.fromkeys(("read_predictions", "run_folder"), lambda *_: None)
+    exec(code("compare_runs", "BASELINE, CANDIDATE = "), names)
+    assert (names["BASELINE"], names["CANDIDATE"]) == ("a1", "a2")
 
 
 @pytest.mark.slow
