@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -304,6 +306,34 @@ def test_another_suite_has_its_own_page_records_and_verdict(places: Places):
         path.unlink()
     assert report_in(places, "experiment=averaging") == 0
     assert tree(places.results) == before
+
+
+def test_every_task_file_has_its_own_page(places: Places):
+    """No verdict on one file takes the place of that on another, not even of the same name."""
+    names = {}
+    for path in ("a.jsonl", "b.jsonl", "x/a.jsonl", "x/my rows (2).jsonl"):
+        axes = {"orders": "one", "benchmark": "task_file", "benchmark.path": path}
+        group = f"averaging-{path}"
+        cell(
+            places,
+            "one",
+            hash=hashlib.sha256(path.encode()).hexdigest(),
+            group=group,
+            axes=axes,
+            **NO_RULE,
+        )
+        found = group_sweep(places, find_records(places.runs, group=group).found)
+        names[path] = places.page(found).name
+    assert {path: re.sub(r"-[0-9a-f]{6}\.md$", "", name) for path, name in names.items()} == {
+        "a.jsonl": "averaging-task_file-a",
+        "b.jsonl": "averaging-task_file-b",
+        "x/a.jsonl": "averaging-task_file-a",
+        "x/my rows (2).jsonl": "averaging-task_file-my_rows_2_",
+    }
+    assert len(set(names.values())) == 4
+    assert {f"{each.name}.md" for each in find_sweeps(places, "averaging")[0]} == set(
+        names.values()
+    )
 
 
 def test_a_sweep_over_suites_is_named_by_all_of_them(places: Places):

@@ -17,10 +17,15 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from reflex.benchmarks.base import Suite
+from reflex.data.rows import Row
+from reflex.errors import DataError
+from reflex.tasks.facts import told_facts
 from reflex.tasks.identity import hashed_config
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import find_records, read_record
 from tests import cli
+from tests.fake_records import fake_record
 
 SMALL = ("debug=smoke", "tracker=none", "benchmark=task_file")
 
@@ -92,6 +97,44 @@ def test_a_second_start_runs_nothing_and_tells_the_same(
     assert (folder / "record.json").read_bytes() == kept
 
 
+def test_a_corrected_word_is_told_without_running_again(
+    tasks: Path, tmp_runs: Path, tmp_path: Path
+) -> None:
+    path, rows = tmp_path / "told.jsonl", tasks.read_text().splitlines()
+
+    def run(word: str) -> tuple[Any, str]:
+        path.write_text(
+            "".join(json.dumps({**json.loads(row), "word": word}) + "\n" for row in rows)
+        )
+        ended = cli.run(*SMALL, f"benchmark.path={path}")
+        assert ended.status == 0, ended.err
+        return read_record(one(tmp_runs)), ended.page.read_text()
+
+    before, page = run("exact")
+    assert "| told | exact |" in page
+    after, page = run("stand-in")
+    assert "| told | stand-in |" in page
+    assert after.data["facts"]["sources"]["told"]["word"] == "stand-in"
+    same = {"data": before.data}
+    assert after.model_copy(update=same) == before.model_copy(update=same), (
+        "nothing else is touched"
+    )
+
+
+def test_what_is_told_again_is_told_of_the_rows_that_were_answered() -> None:
+    rows = [Row.from_json({"id": f"r{n}", "source": "s", **json.loads(_row(n))}) for n in range(3)]
+    suite = Suite("mine", rows, {"sources": {"s": {"word": "stand-in", "n": 3}}})
+    local = fake_record()
+    assert told_facts(suite, local) == suite.facts
+    served = {"base_url": "http://there", "health": {"model": "mine:1"}}
+    remote = fake_record(data={"unanswered": ["r1"]}, served=served)
+    facts = told_facts(suite, remote)
+    assert (
+        facts["sources"]["s"] | {"word": "stand-in", "n": 2, "n_asked": 3} == facts["sources"]["s"]
+    )
+    assert facts["notes"]["answered"].startswith("2 of 3 items, by mine:1 at http://there;")
+
+
 def test_force_runs_again_with_the_same_predictions_byte_for_byte(
     tasks: Path, tmp_runs: Path
 ) -> None:
@@ -120,17 +163,16 @@ def test_threads_of_one_cell_do_not_stay_for_the_next(tasks: Path, tmp_runs: Pat
 
 
 @pytest.fixture
-def identity(tasks: Path) -> Iterator[Any]:
-    """Words → hash of the cell they mean; nothing runs."""
+def composed(tasks: Path) -> Iterator[Any]:
+    """Words → the configuration of the cell they mean."""
     from hydra import compose, initialize_config_dir
     from hydra.core.hydra_config import HydraConfig
 
     from reflex.config import register
     from reflex.places import conf_dir
-    from reflex.tasks.evaluate import Evaluate
     from reflex.tasks.smoke import shrink
 
-    def find(*words: str) -> str:
+    def find(*words: str) -> Any:
         given = [*SMALL, f"benchmark.path={tasks}", *words]
         if any(word.startswith("benchmark.path") for word in words):
             given = [*SMALL, *words]
@@ -138,13 +180,21 @@ def identity(tasks: Path) -> Iterator[Any]:
         HydraConfig.instance().set_config(cfg)
         cell = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
         shrink(cell)
-        return Evaluate().prepare(cell)[1].hash
+        return cell
 
     register()
     before = HydraConfig.instance().cfg
     with initialize_config_dir(version_base="1.3", config_dir=str(conf_dir())):
         yield find
     HydraConfig.instance().cfg = before
+
+
+@pytest.fixture
+def identity(composed: Any) -> Any:
+    """Words → hash of the cell they mean; nothing runs."""
+    from reflex.tasks.evaluate import Evaluate
+
+    return lambda *words: Evaluate().prepare(composed(*words))[1].hash
 
 
 def test_everything_that_changes_a_number_is_in_the_hash(identity: Any) -> None:
@@ -185,6 +235,52 @@ def test_nothing_else_is_in_the_hash(identity: Any, tasks: Path, tmp_path: Path)
     ]
     own = identity()
     assert {words: identity(*words) for words in same} == dict.fromkeys(same, own)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("force=true",),
+        ("tracker=wandb", "tracker.mode=disabled"),
+        ("serve=default",),
+        ("results_dir=elsewhere",),
+        ("trainer.devices=2",),
+    ],
+)
+def test_a_failure_is_forgotten_however_its_success_is_told(
+    words: tuple[str, ...], composed: Any, tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reflex.tasks import outcome
+    from reflex.tasks.cells import forget_failure, record_failure
+
+    monkeypatch.setattr(outcome, "cells", {})
+    here = f"runs_dir={tmp_runs}"
+    record_failure(composed(here, *words), DataError("no rows"))
+    assert read_record(one(tmp_runs)).status == "failed"
+    forget_failure(composed(here, "orders=two"))
+    assert read_record(one(tmp_runs)).error == "no rows", "another cell"
+    forget_failure(composed(here))
+    assert not list(tmp_runs.glob("*/record.json"))
+
+
+def test_where_rows_were_found_is_not_in_the_hash() -> None:
+    def kept(**benchmark: Any) -> Any:
+        return hashed_config({"task": {"name": "evaluate"}, "benchmark": benchmark})["benchmark"]
+
+    own = kept(name="mmlu", file=None, files={}, parts={"mine": {"path": None, "split": "all"}})
+    assert own == {
+        "name": "mmlu",
+        "file": None,
+        "files": {},
+        "parts": {"mine": {"path": None, "split": "all"}},
+    }
+    moved = {
+        "file": "x.jsonl",
+        "files": {"boolq": "y.jsonl"},
+        "parts": {"mine": {"path": "z", "split": "all"}},
+    }
+    assert kept(name="mmlu", **moved) == own
+    assert kept(name="mmlu", **{**moved, "parts": {"mine": {"path": "z", "split": "fit"}}}) != own
 
 
 def test_a_new_readout_or_an_unused_option_renames_no_cell() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -64,7 +67,8 @@ class Sweep:
 
     @property
     def suite(self) -> str | None:
-        """The suite it reads (several with `+`) where that is not its experiment's own."""
+        """The suite it reads (several with `+`) where that is not its experiment's own; one of a file that was
+        given (`benchmark.path`) with that file."""
         return self._other("benchmark", self.cells)
 
     @property
@@ -75,7 +79,7 @@ class Sweep:
 
     def _other(self, group: str, cells: Iterable[Found]) -> str | None:
         own = own_choice(self.experiment, group) if self.experiment else None
-        name = "+".join(sorted({cell.record.axes.get(group) or "" for cell in cells} - {""}))
+        name = "+".join(sorted({_choice(cell.record, group) for cell in cells} - {""}))
         return name if own is not None and name not in ("", own) else None
 
     @property
@@ -97,6 +101,19 @@ class Sweep:
     def newest(self) -> str:
         """When its last cell ended (ISO UTC)."""
         return max(cell.record.finished for cell in self.cells)
+
+
+def _choice(record: RunRecord, group: str) -> str:
+    """What the cell chose of a group; a file by its stem, and by its path, since others may be called so too."""
+    name = str(record.axes.get(group) or "")
+    if not (path := record.axes.get(f"{group}.path")):
+        return name
+    given = os.path.normpath(str(path).strip("'\""))
+    stem, which = (
+        re.sub(r"[^\w.]+", "_", Path(given).stem),
+        hashlib.sha256(given.encode()).hexdigest(),
+    )
+    return f"{name}-{stem}-{which[:6]}"
 
 
 def find_sweeps(places: Places, experiment: str) -> tuple[list[Sweep], list[str]]:

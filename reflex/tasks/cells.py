@@ -14,9 +14,10 @@ import filelock
 from omegaconf import DictConfig, OmegaConf
 
 from reflex.errors import RecordError
+from reflex.loading import leaves
 from reflex.messages import one_line
 from reflex.tasks import outcome
-from reflex.tasks.identity import run_identity
+from reflex.tasks.identity import apart, run_identity
 from reflex.tracking.record import RunIdentity
 
 log = logging.getLogger(__name__)
@@ -86,8 +87,8 @@ def forget_failure(cfg: DictConfig) -> None:
 def _unidentified(cfg: DictConfig) -> RunIdentity:
     config = OmegaConf.to_container(cfg, resolve=False)
     assert isinstance(config, dict)
-    where = ("runs_dir", "results_dir")  # its results go, which is no part of what a cell is
-    own = {key: value for key, value in config.items() if key not in where}
+    # What its sweep's group leaves out too: a failure that another tracker met is the same cell's.
+    own = {key: value for key, value in leaves(config) if not apart(key)}
     return run_identity(cfg, {"unidentified": own})
 
 

@@ -22,7 +22,7 @@ from reflex.tasks.cells import (
     free_memory,
     record_failure,
 )
-from reflex.tasks.facts import cell_facts, load_suite
+from reflex.tasks.facts import cell_facts, load_suite, told_facts
 from reflex.tasks.identity import NUMERICS, run_identity
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Evaluate:
 
         A mistake found before the cell is identified raises ReflexError; later failures are recorded.
         """
-        from reflex.tracking.record import is_finished, join_sweep
+        from reflex.tracking.record import is_finished, join_sweep, read_record, update_facts
 
         suite, identity, folder = self.prepare(cfg)
         with cell_lock(folder, identity.name):
@@ -55,6 +55,8 @@ class Evaluate:
             forget_failure(cfg)
             if is_finished(folder) and not cfg.force:
                 join_sweep(folder, identity)
+                # Words and notes may be corrected while the rows stay.
+                update_facts(folder, told_facts(suite, read_record(folder)))
                 log.info("%s: already recorded in %s", identity.name, folder)
                 return 0
             clear_leftovers(folder)

@@ -17,6 +17,7 @@ from reflex.tasks.smoke import shrink_rows
 
 if TYPE_CHECKING:
     from reflex.benchmarks.base import Benchmark, Suite
+    from reflex.tracking.record import RunRecord
 
 TEXT_SUFFIXES = (".json", ".jinja", ".txt", ".model")
 """Files of a backbone's folder that shape the prompt or the network: tokenizer, template, config."""
@@ -66,6 +67,17 @@ def cell_facts(cfg: DictConfig, suite: Suite) -> dict[str, Any]:
         "calibration": _calibration(cfg),
         "heads": head_hashes(cfg),
     }
+
+
+def told_facts(suite: Suite, record: RunRecord) -> dict[str, Any]:
+    """What the suite says of the rows of a recorded cell that were answered."""
+    from reflex.tasks.unanswered import answered_only
+
+    missing = set(record.data.get("unanswered") or ())
+    served = record.served or {"base_url": None, "health": {}}
+    name = served["health"].get("model") or (record.config.get("model") or {}).get("model")
+    answered = [row for row in suite.rows if row.id not in missing]
+    return answered_only(suite, answered, f"{name} at {served['base_url']}").facts
 
 
 def text_sha256(folder: Path) -> str:

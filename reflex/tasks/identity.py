@@ -89,7 +89,7 @@ class Sweep:
     @property
     def digest(self) -> str:
         """What all groups of the sweep end with."""
-        return digest(sorted(o for o in self.overrides if not _apart(o)))[:10]
+        return digest(sorted(o for o in self.overrides if not apart(o)))[:10]
 
     def to_env(self) -> None:
         os.environ[SWEEP] = json.dumps(asdict(self))
@@ -132,6 +132,8 @@ def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
         if group not in kept:
             continue
         kept[group] = {key: value for key, value in kept[group].items() if key not in keys}
+    if "benchmark" in kept:
+        kept["benchmark"] = _without_files(kept["benchmark"])
     if not kept.get("calibration", {}).get("allow", True):
         del kept["calibration"]["allow"]  # came later than the first recorded cells
     if "readout" not in kept:
@@ -143,6 +145,16 @@ def hashed_config(config: dict[str, Any]) -> dict[str, Any]:
         options.pop("weights", None)  # pinned by content, as above
     kept["readout"] = {**names, **own}
     return kept
+
+
+def _without_files(benchmark: dict[str, Any]) -> dict[str, Any]:
+    """A benchmark's configuration as if no file were given: the rows found there are in `facts`."""
+    kept = {
+        key: _without_files(value) if isinstance(value, dict) else value
+        for key, value in benchmark.items()
+    }
+    none = {"path": None, "file": None, "files": {}}
+    return kept | {key: nothing for key, nothing in none.items() if key in kept}
 
 
 def as_trained(cfg: DictConfig) -> DictConfig:
@@ -166,7 +178,7 @@ def run_identity(cfg: DictConfig, facts: dict[str, Any]) -> RunIdentity:
     packages = package_versions(HASHED_PACKAGES)
     cell = digest([hashed_config(config), facts, packages, NUMERICS])
     sweep = Sweep.from_env()
-    overrides = [o for o in hydra.overrides.task if not _apart(o)]
+    overrides = [o for o in hydra.overrides.task if not apart(o)]
     swept = swept_overrides()
     task = config["task"]["name"]
     axes = {axis: _choice(choices, axis, config) for axis in (*AXES, *READ.get(task, ()))}
@@ -193,7 +205,7 @@ def swept_overrides() -> list[str]:
     """The overrides of this job that tell it from the others of its sweep; none outside a sweep."""
     sweep = Sweep.from_env()
     keys = sweep.keys if sweep else ()
-    return [o for o in HydraConfig.get().overrides.task if key_of(o) in keys and not _apart(o)]
+    return [o for o in HydraConfig.get().overrides.task if key_of(o) in keys and not apart(o)]
 
 
 def given_keys() -> set[str]:
@@ -207,7 +219,8 @@ def key_of(override: str) -> str:
     return override.partition("=")[0].lstrip("+~")
 
 
-def _apart(override: str) -> bool:
+def apart(override: str) -> bool:
+    """Whether an override, or a dotted key, only says where results go or how they are told."""
     group, _, key = key_of(override).partition(".")
     if group in ("mixture", "train"):  # they tell the cells of a sweep over trainings apart
         return key in PINNED["train"]
@@ -220,7 +233,7 @@ def is_whole(params: Mapping[Any, Any], overrides: Iterable[str]) -> bool:
     """Whether a command's overrides are the sweep of an experiment (`params`), all of it and with nothing
     else replaced that a cell depends on, on any suite and backbone."""
     own, done = {f"{key}={value}" for key, value in params.items()}, set(overrides)
-    return own <= done and all(_apart(o) or _chooses(o) for o in done - own)
+    return own <= done and all(apart(o) or _chooses(o) for o in done - own)
 
 
 def _chooses(override: str) -> bool:

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -52,6 +52,7 @@ __all__ = [
     "other_sweeps",
     "problem_of",
     "read_record",
+    "update_facts",
     "update_wandb",
     "write_record",
 ]
@@ -120,6 +121,19 @@ def update_wandb(run_dir: Path | str, info: WandbInfo | None) -> RunRecord:
     record = read_record(folder).model_copy(update={"wandb": info})
     write_atomic(folder / RECORD, _encode(folder, record))
     return record
+
+
+def update_facts(run_dir: Path | str, facts: Mapping[str, Any]) -> None:
+    """Rewrite what a written record says of its suite (`data.facts`) where that is told otherwise now.
+
+    Raises RecordError as `write_record` does.
+    """
+    folder = Path(run_dir)
+    record = read_record(folder)
+    told = json.loads(json_text(facts))
+    if record.data.get("facts") != told:
+        record = record.model_copy(update={"data": {**record.data, "facts": told}})
+        write_atomic(folder / RECORD, _encode(folder, record))
 
 
 def join_sweep(run_dir: Path | str, identity: RunIdentity) -> None:
