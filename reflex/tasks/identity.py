@@ -153,7 +153,7 @@ def _without_files(benchmark: dict[str, Any]) -> dict[str, Any]:
         key: _without_files(value) if isinstance(value, dict) else value
         for key, value in benchmark.items()
     }
-    none = {"path": None, "file": None, "files": {}}
+    none: dict[str, Any] = {"path": None, "file": None, "files": {}}
     return kept | {key: nothing for key, nothing in none.items() if key in kept}
 
 
