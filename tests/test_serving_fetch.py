@@ -97,7 +97,7 @@ def response(status: int) -> Any:
         (None, "cannot be reached and the repository is not in its cache"),
         (errors.RepositoryNotFoundError("404 …\n\nmore", response=response(404)), "hf auth login"),
         (errors.HFValidationError("Repo id must …"), "no such repository"),
-        (ConnectionError("connection refused\nby all"), r"hub id: connection refused$"),
+        (ConnectionError("connection refused\nby all"), r"hub id: connection refused by all$"),
     ],
     ids=["no network", "not found", "no id", "other"],
 )
@@ -193,8 +193,8 @@ def test_a_run_of_wandb_is_served_with_the_calibration_it_fitted(
 @pytest.mark.parametrize(
     ("run", "found", "says"),
     [
-        ("a/b/c", None, r"cannot be read \(Could not find run <Run a/b/c \(not found\)>\)$"),
-        ("a/b/c", ConnectionError("no route\nto host"), r"cannot be read \(no route\)$"),
+        ("a/b/c", None, r"cannot be read \(Could not find run <Run a/b/c \(not found\)> Tip\)$"),
+        ("a/b/c", ConnectionError("no route\nto host"), r"cannot be read \(no route to host\)$"),
         ("a/b/c", [Artifact("model", "w:v0", {})], "logged no run-record artifact"),
         ("a/b", None, "write run=wandb:entity/project/run"),
         ("a//c", None, "write run=wandb:entity/project/run"),

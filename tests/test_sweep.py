@@ -435,9 +435,9 @@ def test_models_of_earlier_cells_are_freed(
     real = backbone.load_backbone
     built: list[weakref.ref[Any]] = []
 
-    def watched(*arguments: Any) -> Any:
+    def watched(*arguments: Any, **options: Any) -> Any:
         assert [ref for ref in built if ref() is not None] == []
-        made = real(*arguments)
+        made = real(*arguments, **options)
         built.append(weakref.ref(made))
         return made
 

@@ -62,12 +62,12 @@ def rows(count: int = 6) -> list[Row]:
 
 
 def training(
-    path: str = "llama", count: int = 6, step_tokens: int = 400, **settings
+    path: str = "llama", count: int = 6, step_tokens: int = 400, micro_tokens: int = 200, **settings
 ) -> TrainingModule:
     torch.manual_seed(0)
     model = pointer_model(path)
     config = TrainConfig(
-        lora=LoraConfig(rank=4), step_tokens=step_tokens, micro_tokens=200, **settings
+        lora=LoraConfig(rank=4), step_tokens=step_tokens, micro_tokens=micro_tokens, **settings
     )
     prepare(model, config, seed=0)
     generator = torch.Generator().manual_seed(2)

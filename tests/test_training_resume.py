@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from reflex.data.mixture_files import write_checked
 from reflex.tasks import train
+from reflex.tasks.begun import write_begun
 from reflex.tasks.lineage import RESULT
 from reflex.tasks.train import Train, fit, set_aside
-from reflex.tracking.record import json_text
 from reflex.training import progress
 from reflex.training.checkpoint import checkpoints, load_newest
 from tests import cli
@@ -211,8 +210,7 @@ def test_a_training_that_a_sweep_shares_is_set_aside_once(
 
     def trained(self: Train, cfg: Any, folder: Path, identity: Any) -> int:
         began.append(folder)
-        config = OmegaConf.to_container(cfg, resolve=True)
-        (folder / "config.json").write_text(json_text(config))
+        write_begun(folder, cfg)
         (folder / RESULT).write_text("{}")
         return 0
 

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from reflex.errors import ConfigError
 from reflex.files import write_atomic
 from reflex.loading import leaves
+from reflex.tasks.corrections import corrections
 from reflex.tasks.facts import head_hashes
 from reflex.tasks.identity import PINNED
 from reflex.tasks.lineage import (
@@ -22,7 +23,6 @@ from reflex.tasks.lineage import (
     trained_on,
 )
 from reflex.tracking.record import json_text
-from reflex.training.corrections import corrections
 
 COMPARED = ("seed", "backbone", "prompt", "readout", "orders", "mixture", "train")
 """Groups and keys that a training may depend on, beside the dtype of the device and the trainer's precision."""
@@ -44,7 +44,7 @@ def write_begun(folder: Path, cfg: DictConfig) -> None:
 
 
 def begun_facts(cfg: DictConfig) -> dict[str, Any]:
-    """What `BEGUN` holds. corrections: see reflex/training/corrections.py. adapter, heads: hashes of the files that
+    """What `BEGUN` holds. corrections: see reflex/tasks/corrections.py. adapter, heads: hashes of the files that
     the training goes on from; `write_begun` adds what those were trained on."""
     from reflex.backbones.locate import locate
     from reflex.build import to_object

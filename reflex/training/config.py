@@ -28,7 +28,9 @@ class TrainConfig:
 
     lr, head_lr: peak rates of the backbone's update and of the heads (AdamW). warmup: share of the steps.
     step_tokens: unique tokens of one optimiser step. micro_tokens: of one forward and backward, which
-    bounds memory. max_tokens: stop the plan after this many tokens (null: all rows of the mixture).
+    bounds memory; a longer row is computed again in the backward pass instead of kept, as
+    gradient_checkpointing does with every row. max_tokens: stop the plan after this many tokens (null: all rows
+    of the mixture).
     orders: option orders each question is trained in (null: those of the `orders` group).
     schema_first: share of the rows, by hash of their id, that are read in the layout schema_first whatever
     prompt.layout says (null: all rows in prompt.layout).

@@ -45,9 +45,6 @@ def prepare(model: DecisionModel, config: TrainConfig, seed: int) -> None:
         head.requires_grad_(True)
     if model.backbone.facts.packable and model.backbone.device.type == "cpu":
         use_product_attention(model.backbone.model)
-    if config.gradient_checkpointing:
-        model.backbone.model.gradient_checkpointing_enable({"use_reentrant": False})
-        model.backbone.model.train()
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise TrainingError("train.method=head: the readouts in use have no head; use lora")
 
@@ -152,7 +149,13 @@ class TrainingModule(lightning.LightningModule):
         return micro_batches(self.plan, own, self.config.micro_tokens)
 
     def losses(self, indices: Sequence[int]) -> torch.Tensor:
-        """One loss per question of these rows, in order."""
+        """One loss per question of these rows, in order.
+
+        A row of more than `micro_tokens`, which is not divided, keeps its inputs alone for the backward pass and
+        is computed again there: the same gradients in the memory of one layer.
+        """
+        long = self.plan.read(indices) > self.config.micro_tokens
+        recompute(self.model.backbone.model, self.config.gradient_checkpointing or long)
         compiled = [self.compiled[i] for i in indices]
         asked = [(i, name) for i in indices for name in self.rows[i].questions]
         targets = [self.rows[i].labels[name] for i, name in asked]
@@ -221,6 +224,15 @@ class _Remaining(torch.utils.data.IterableDataset):
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(self.module.step, len(self.module.plan.steps)))
+
+
+def recompute(model: Any, on: bool) -> None:
+    """Whether the model's next forward keeps each layer's input alone (activation checkpointing)."""
+    if on:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    else:
+        model.gradient_checkpointing_disable()
+    model.train(on)  # transformers recomputes in training mode alone
 
 
 def rate(step: int, steps: int, config: TrainConfig) -> float:
