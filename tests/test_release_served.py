@@ -106,7 +106,7 @@ def test_a_hub_that_refuses_leaves_the_release_complete(evaluated: Path, tmp_pat
     ended = release(evaluated, out, hub)
     assert ended.status == 1
     assert ended.err.splitlines()[-1].endswith(
-        f"task.push=some-lab/tiny: the hub refused (no route); the release is complete in {out}"
+        f"task.push=some-lab/tiny: the hub refused (no route to host); the release is complete in {out}"
     )
     manifest = manifest_of(out)
     assert manifest is not None

@@ -108,7 +108,8 @@ def test_recomputed_activations_give_the_same_gradients(path: str, asked: dict[s
 def test_candidates_are_planned_with_every_token_that_is_read(path: str) -> None:
     """Options are encoded apart from the tree: they count in micro-batches, steps and `max_tokens`."""
     model = model_with(path, **CANDIDATES)
-    config = TrainConfig(lora=LoraConfig(rank=4), step_tokens=2500, micro_tokens=1300)
+    micro = {"qwen3_5": 2400}.get(path, 1300)  # a hybrid reads the state again for each question
+    config = TrainConfig(lora=LoraConfig(rank=4), step_tokens=2 * micro, micro_tokens=micro)
     prepare(model, config, seed=0)
     data = rows(8)
     compiled, plan = plan_training(model, data, config)
@@ -117,14 +118,14 @@ def test_candidates_are_planned_with_every_token_that_is_read(path: str) -> None
     assert len(plan.steps) > 1
     for number, step in enumerate(plan.steps):
         read = []
-        for micro in step:
+        for indices in step:
             cells.clear()
-            module.losses(micro)
+            module.losses(indices)
             read.append(cells.used)
-        assert read == [plan.read(micro) for micro in step]
-        assert max(read) <= 1300
+        assert read == [plan.read(indices) for indices in step]
+        assert max(read) <= micro
         assert max(map(len, step)) > 1 or number == len(plan.steps) - 1
-        assert plan.step_tokens(number) == sum(read) <= 2500
+        assert plan.step_tokens(number) == sum(read) <= 2 * micro
     assert plan.total_tokens > sum(plan.tokens)
     limit = plan.total_tokens - 1
     fewer, planned = plan_training(model, data, replace(config, max_tokens=limit))

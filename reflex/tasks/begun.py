@@ -32,15 +32,16 @@ CONFIG = "config.json"
 
 
 def write_begun(folder: Path, cfg: DictConfig) -> None:
-    """Write both, before the rows: whoever finds those must find what they were made for."""
-    config = json_text(OmegaConf.to_container(cfg, resolve=True))
-    write_atomic(folder / CONFIG, config.encode())
-    if not (folder / ROWS).is_file():
+    """Write both, before the rows: whoever finds those must find what they were made for. The facts come first: a
+    configuration without them is of a training that began before they were kept."""
+    if not ((folder / ROWS).is_file() and (folder / CONFIG).is_file()):
         facts = begun_facts(cfg)
         if (begun := begun_with(cfg)) is not None:
             facts["before"] = trained_on(begun.parent)
             facts["went_on_from"] = told_name(begun.parent)
         write_atomic(folder / BEGUN, json_text(facts).encode())
+    config = json_text(OmegaConf.to_container(cfg, resolve=True))
+    write_atomic(folder / CONFIG, config.encode())
 
 
 def begun_facts(cfg: DictConfig) -> dict[str, Any]:

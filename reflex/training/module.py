@@ -154,8 +154,9 @@ class TrainingModule(lightning.LightningModule):
         A row of more than `micro_tokens`, which is not divided, keeps its inputs alone for the backward pass and
         is computed again there: the same gradients in the memory of one layer.
         """
-        long = self.plan.read(indices) > self.config.micro_tokens
-        recompute(self.model.backbone.model, self.config.gradient_checkpointing or long)
+        if self.config.method != "head":  # nothing flows back through the backbone
+            long = self.plan.read(indices) > self.config.micro_tokens
+            recompute(self.model.backbone.model, self.config.gradient_checkpointing or long)
         compiled = [self.compiled[i] for i in indices]
         asked = [(i, name) for i in indices for name in self.rows[i].questions]
         targets = [self.rows[i].labels[name] for i, name in asked]
