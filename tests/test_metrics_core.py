@@ -143,9 +143,9 @@ def test_repeated_rows_of_a_group_add_no_certainty() -> None:
 
 def test_one_large_group_is_not_many() -> None:
     """An author with half the rows: his luck is in every figure, and the interval has to know it."""
-    assert effective_groups(np.array([7] * 30)) == 30
-    assert effective_groups(np.array([190] + [10] * 19)) == pytest.approx(3.8)
+    assert effective_groups(np.repeat(np.arange(30), 7)) == 30
     lonely = np.repeat(np.arange(20), [190] + [10] * 19)
+    assert effective_groups(lonely) == pytest.approx(144400 / 38000)
     assert mean(np.random.default_rng(0).normal(size=380), lonely)["low"] is None
     sizes = [60, 40, 30] + [10] * 30
     group_n = np.repeat(np.arange(len(sizes)), sizes)

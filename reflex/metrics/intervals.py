@@ -59,11 +59,13 @@ def dense(group_n: Ints) -> tuple[Ints, int]:
     return codes_n.astype(np.int64), len(values)
 
 
-def effective_groups(size_g: Ints) -> float:
-    """How many groups of equal size say as much about the spread as these: (Σ_g n_g)² / Σ_g n_g², G at most.
+def effective_groups(codes_n: Ints) -> float:
+    """How many groups of equal size say as much about the spread as those of these rows: (Σ_g n_g)² / Σ_g n_g², G
+    at most.
 
     One author of half the rows is not one of twenty authors (Kish 1965; Carter, Schnepel and Steigerwald 2017).
     """
+    size_g = np.bincount(codes_n)
     return float(size_g.sum() ** 2 / np.square(size_g).sum()) if len(size_g) else 0.0
 
 
@@ -75,7 +77,7 @@ def standard_error(x_n: Floats, group_n: Ints) -> tuple[float, float]:
     with one row per group it is the usual s/√n. NaN with fewer than two groups.
     """
     codes_n, groups = dense(group_n)
-    effective = effective_groups(np.bincount(codes_n, minlength=groups))
+    effective = effective_groups(codes_n)
     if groups < 2:
         return math.nan, effective
     sums_g = np.bincount(codes_n, weights=x_n - x_n.mean(), minlength=groups)

@@ -138,7 +138,7 @@ def differences(
     delta_nm = candidate_nm - baseline_nm
     codes_n, groups = dense(group_n)
     resampled_rm = None
-    effective = effective_groups(np.bincount(codes_n, minlength=groups))
+    effective = effective_groups(codes_n)
     if effective >= MIN_GROUPS:
         order = np.argsort(codes_n, kind="stable")
         starts_g = np.searchsorted(codes_n[order], np.arange(groups))

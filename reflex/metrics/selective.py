@@ -33,7 +33,7 @@ def aurc(
     oracle = float(np.mean(np.cumsum(oracle_n) / np.arange(1, n + 1)))
     extras = {"random": float(wrong_n.mean()), "oracle": oracle}
     codes_n, groups = dense(group_n[order])
-    if effective_groups(np.bincount(codes_n)) < MIN_GROUPS:
+    if effective_groups(codes_n) < MIN_GROUPS:
         return metric(value, n, **extras)
     areas = []
     step = max(1, 2_000_000 // n)
@@ -85,7 +85,7 @@ def auroc(confidence_n: Floats, correct_n: Floats, group_n: Ints) -> Metric:
     part_n[right_n] = (beats_r - value) / np.sqrt(rights * (rights - 1))
     part_n[~right_n] = (beaten_w - value) / np.sqrt(wrongs * (wrongs - 1))
     codes_n, _ = dense(group_n)
-    if effective_groups(np.bincount(codes_n)) < MIN_GROUPS:
+    if effective_groups(codes_n) < MIN_GROUPS:
         return metric(value, len(correct_n))
     error = float(np.sqrt(np.square(np.bincount(codes_n, weights=part_n)).sum()))
     half = ndtri((1 + LEVEL) / 2) * error / (value * (1 - value))
