@@ -22,7 +22,16 @@ from reflex.forward import calls, side_by_side
 from reflex.forward.config import ForwardConfig
 from reflex.forward.engine import Forward
 from reflex.forward.state_cache import PrefixState, StateCache
-from reflex.forward.tree import Segment, Tree, fill_rows, join_rows, lay_out, units
+from reflex.forward.tree import (
+    ATTENTION_KEYS,
+    Segment,
+    Tree,
+    branch_tokens,
+    fill_rows,
+    join_rows,
+    lay_out,
+    units,
+)
 
 FAMILIES = ("llama", "qwen3", "qwen3_5")
 STRATEGIES = ("packed", "batched", "flat", "auto")
@@ -32,6 +41,13 @@ STRATEGIES = ("packed", "batched", "flat", "auto")
 def tiny(family: str) -> Backbone:
     config = BackboneConfig(name=f"tiny_{family}", source="random", path=family)
     return load_backbone(config, DeviceConfig(dtype="float32"))
+
+
+def trainable(family: str) -> Backbone:
+    config = BackboneConfig(name="g", source="random", path=family)
+    backbone = load_backbone(config, DeviceConfig(dtype="float32"))
+    backbone.model.requires_grad_(True)
+    return backbone
 
 
 HEAD = tuple(range(7, 27))
@@ -124,10 +140,7 @@ def test_any_tree_in_any_slicing(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_flow_and_equal_the_flat_ones(family: str) -> None:
-    backbone = load_backbone(
-        BackboneConfig(name="g", source="random", path=family), DeviceConfig(dtype="float32")
-    )
-    backbone.model.requires_grad_(True)
+    backbone = trainable(family)
     trees = [
         random_tree(random.Random(5), 20, 2, 2, HEAD),
         random_tree(random.Random(6), 9, 1, 0, HEAD),
@@ -145,6 +158,38 @@ def test_gradients_flow_and_equal_the_flat_ones(family: str) -> None:
     assert names == [{"flat"} if family == "qwen3_5" else {"tree_rows"}, {"flat"}]
     scale = gradients[1].abs().max()
     assert float((gradients[0] - gradients[1]).abs().max() / scale) < 1e-4
+
+
+def test_long_branches_of_one_tree_stand_in_rows_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backbone, rng = trainable("llama"), random.Random(4)
+    branches = [tuple(rng.randrange(300) for _ in range(90)) for _ in range(3)]
+    tree = Tree((1, 2, 3), tuple(Segment(ids, -1, (89,)) for ids in branches))
+    assert branch_tokens(3) < 90
+    seen: list[int] = []
+    run = calls.run_tree_rows
+
+    def counted(backbone: Backbone, group: Any) -> torch.Tensor:
+        seen.extend(len(row.ids) for row in group)
+        return run(backbone, group)
+
+    monkeypatch.setattr(calls, "run_tree_rows", counted)
+    for width, rows in ((64, [93, 93, 93]), (200, [183, 93]), (300, [273])):
+        seen.clear()
+        found = Forward(backbone, ForwardConfig(tree_row_tokens=width)).run([tree])
+        assert seen == rows
+        hidden = [each.detach() for each in found.hidden]
+        assert difference(hidden, [plain(backbone, tree)]) < 1e-4
+
+
+@given(st.integers(1, 2000), st.integers(1, 10**5))
+def test_branch_tokens_cost_least(prefix: int, branches: int) -> None:
+    def cost(beside: float) -> float:
+        return branches / beside * (prefix + beside) * (1 + (prefix + beside) / ATTENTION_KEYS)
+
+    best = branch_tokens(prefix)
+    assert cost(best) <= min(cost(best * 1.2), cost(best / 1.2))
 
 
 def test_trees_in_one_row_share_the_prompts_own_words() -> None:

@@ -20,6 +20,7 @@ from reflex.forward.tree import (
     Row,
     Tree,
     Unit,
+    branch_tokens,
     fill_rows,
     join_rows,
     lay_out,
@@ -109,8 +110,10 @@ class Strategies:
         by_head: dict[tuple[int, ...], list[Row]] = {}
         for index in chosen:
             tree = self.trees[index]
-            room = max(1, self.config.max_tokens - len(tree.prefix))
-            for part in by_sum(units(tree, room), partial(unit_tokens, tree), room):
+            prefix = len(tree.prefix)
+            room = max(1, self.config.max_tokens - prefix)
+            beside = max(branch_tokens(prefix), self.config.tree_row_tokens - prefix)
+            for part in by_sum(units(tree, room), partial(unit_tokens, tree), min(room, beside)):
                 row = lay_out(index, tree, part, self.starts[index], with_prefix=True)
                 by_head.setdefault(tree.head_ids, []).append(row)
         rows = [

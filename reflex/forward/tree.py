@@ -7,6 +7,7 @@ parent's last token. That is the whole semantics; every strategy computes exactl
 from __future__ import annotations
 
 import hashlib
+import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -132,6 +133,20 @@ def units(tree: Tree, limit: int) -> list[Unit]:
             filled += size
         pieces.append((top, tuple(taken), first))
     return pieces
+
+
+ATTENTION_KEYS = 1000
+"""Keys at which a token's attention costs as much as its projections, forward and backward (decision 080)."""
+
+
+def branch_tokens(prefix: int) -> int:
+    """Tokens of branches to lay beside each other under a prefix of `prefix` tokens before a further row reads it
+    again.
+
+    With K = ATTENTION_KEYS, n rows over B tokens of branches cost Σ (P + B/n) · (1 + (P + B/n) / K), which is
+    least at B/n = √(P · (P + K)).
+    """
+    return round(math.sqrt(prefix * (prefix + ATTENTION_KEYS)))
 
 
 def unit_tokens(tree: Tree, unit: Unit) -> int:
