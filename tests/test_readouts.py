@@ -165,7 +165,7 @@ def test_what_a_readout_asks_besides_keeps_the_limits_of_the_forward() -> None:
             found = model([ask("x", q=CITY, n=IS_IT)])
         assert strategies is None or set(found.strategies) <= strategies
         built: Any = model.built
-        own = replace(config, strategy="flat", state_cache_mb=0)
+        own = replace(config, state_cache_mb=0)
         assert built["candidates"].engine.config == own
         own = replace(config, strategy="auto", reuse_tokens=0, state_cache_mb=64)
         assert built["continuation"]._engine.config == own

@@ -122,6 +122,7 @@ def test_candidates_are_planned_with_every_token_that_is_read(path: str) -> None
             cells.clear()
             module.losses(indices)
             read.append(cells.used)
+            assert path == "qwen3_5" or cells.laid < 1.2 * cells.used  # nor are options padded
         assert read == [plan.read(indices) for indices in step]
         assert max(read) <= micro
         assert max(map(len, step)) > 1 or number == len(plan.steps) - 1

@@ -58,8 +58,8 @@ class Readout(base.CanonicalReadout):
         self.head = make_head(config, backbone.hidden_size).to(backbone.device)
         if config.weights is not None:
             load_head(self.head, config.weights, NAME)
-        # Options are short and apart: nothing of them is shared.
-        self.engine = Forward(backbone, replace(forward, strategy="flat", state_cache_mb=0))
+        # Options have no prefix that could be kept.
+        self.engine = Forward(backbone, replace(forward, state_cache_mb=0))
         self.known: OrderedDict[tuple[int, ...], torch.Tensor] = OrderedDict()
 
     def apart(self, branch: Branch) -> tuple[tuple[int, ...], ...]:
