@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from reflex.data.jsonl import RefusedJson, whole_value
 from reflex.errors import ReflexError, RequestError
 
 WIDTH = 30
@@ -55,13 +56,13 @@ def _answer(given: Sequence[str], as_json: bool) -> int:
 
 
 def read_request(name: str) -> Any:
-    """The JSON in a file. Raises RequestError naming it."""
+    """The JSON in a file, as strict as the server's. Raises RequestError naming the file."""
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        return json.loads(text)
+        return whole_value(text.strip())
     except OSError as error:
         raise RequestError(f"{name}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RefusedJson) as error:
         raise RequestError(f"{name}: not JSON ({error})") from None
 
 

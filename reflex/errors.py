@@ -18,11 +18,13 @@ class ConfigError(ReflexError):
 class RequestError(ReflexError):
     """A request (or a row's question) that violates the wire contract.
 
-    `loc` is the path of the offending value, e.g. `("body", "questions", "q1", "criteria")`.
+    `loc` is the path of the offending value, e.g. `("body", "questions", "q1", "criteria")`, where there is
+    one; `str(error)` is that path and `message`.
     """
 
-    def __init__(self, message: str, loc: tuple[str | int, ...] = ("body",)) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, loc: tuple[str | int, ...] = ()) -> None:
+        super().__init__(f"{'.'.join(map(str, loc))}: {message}" if loc else message)
+        self.message = message
         self.loc = loc
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reflex.answer import bars, main
+from reflex.answer import bars, main, read_request
+from reflex.errors import RequestError
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "ticket.request.json"
 
@@ -76,6 +77,22 @@ def test_a_mistake_is_one_line(
     error = capsys.readouterr().err
     assert told in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"state": "a", "state": "b"}', "key 'state' appears twice in one object; keep one"),
+        ('{"state": NaN}', "NaN is not JSON; write a finite number"),
+        ("{} {}", "Extra data: line 1 column 3 (char 2)"),
+    ],
+)
+def test_json_that_the_server_refuses_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "asked.json"
+    path.write_text(text)
+    with pytest.raises(RequestError) as caught:
+        read_request(str(path))
+    assert str(caught.value) == f"{path}: not JSON ({why})"
 
 
 def test_images_are_not_answered_blind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

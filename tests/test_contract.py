@@ -49,17 +49,33 @@ def test_option_keys_follow_the_caller() -> None:
         ),
         ({"state": "", "questions": {}}, ("body", "questions")),
         ({"state": "", "questions": {"q": {"type": "noul"}}}, ("body", "questions", "q")),
-        ({"state": "", "questions": {"q": {"type": "choice"}}}, ("body", "questions", "q")),
+        (
+            {"state": "", "questions": {"q": {"type": "choice"}}},
+            ("body", "questions", "q", "criteria"),
+        ),
+        (
+            {"state": "", "questions": {"choice": {"type": "choice", "criteria": {"str": 5}}}},
+            ("body", "questions", "choice", "criteria", "str"),
+        ),
         (
             {"state": "", "questions": {"q": {"type": "choice", "criteria": {}}}},
+            ("body", "questions", "q", "criteria"),
+        ),
+        (
+            {"state": "", "questions": {"q": {"type": "score", "criteria": ["a", None]}}},
+            ("body", "questions", "q", "criteria", 1),
+        ),
+        (
+            {"state": "", "questions": {"q": {"type": "score", "criteria": {"a": "b"}}}},
+            ("body", "questions", "q", "criteria"),
+        ),
+        (
+            {"state": "", "questions": {"q": {"type": "box", "instructions": "?"}}},
             ("body", "questions", "q"),
         ),
-        ({"state": "", "questions": {"q": {"type": "score", "criteria": ["a", None]}}}, ("body",)),
-        ({"state": "", "questions": {"q": {"type": "score", "criteria": {"a": "b"}}}}, ("body",)),
-        ({"state": "", "questions": {"q": {"type": "box", "instructions": "?"}}}, ("body",)),
         (
             {"state": "", "questions": {"q": {"type": "noul", "instructions": "?", "x": 1}}},
-            ("body",),
+            ("body", "questions", "q", "x"),
         ),
         (
             {
@@ -96,10 +112,11 @@ def test_option_keys_follow_the_caller() -> None:
         ([], ("body",)),
     ],
 )
-def test_what_is_refused_names_its_path(raw: Any, loc: tuple[str, ...]) -> None:
+def test_what_is_refused_names_its_path(raw: Any, loc: tuple[str | int, ...]) -> None:
     with pytest.raises(RequestError) as caught:
         parse_request(raw)
-    assert caught.value.loc[: len(loc)] == loc
+    assert caught.value.loc == loc
+    assert str(caught.value) == f"{'.'.join(map(str, loc))}: {caught.value.message}"
     assert "\n" not in str(caught.value)
 
 

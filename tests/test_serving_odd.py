@@ -107,7 +107,7 @@ def test_an_error_about_the_translated_request_is_placed_in_the_callers() -> Non
     places = {0: "criteria", 1: "levels", 2: "choices"}
     for index, own in places.items():
         loc = ("body", "questions", found.ids[index], "criteria")
-        error = found.placed(RequestError(f"{'.'.join(loc)}: no text", loc))
+        error = found.placed(RequestError("no text", loc))
         assert error.loc == ("body", "questions", index, own)
         assert str(error) == f"body.questions.{index}.{own}: no text"
     other = RequestError("no", ("body", "input"))

@@ -6,7 +6,7 @@ refused, because a misspelt `criteria` would silently change what is asked.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -20,6 +20,9 @@ from pydantic import (
 )
 
 from reflex.errors import RequestError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 Text: TypeAlias = str | dict[str, JsonValue] | list[JsonValue]
 """Instructions and descriptions: a string, or structured JSON that is rendered as JSON."""
@@ -109,14 +112,39 @@ _QUESTION: TypeAdapter[Question] = TypeAdapter(Question)
 TYPES = ("choice", "noul", "score")
 
 
-def _one_line(error: ValidationError, root: tuple[str | int, ...]) -> RequestError:
-    first = error.errors(include_url=False, include_input=False)[0]
-    loc = root + tuple(first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        given = f" {first['ctx']['tag']!r}" if "tag" in first["ctx"] else ""
+def first_fault(error: ValidationError, raw: Any) -> tuple[tuple[str | int, ...], ErrorDetails]:
+    """What is wrong first with `raw`, and the path to it: parts the caller sent, then a missing field's name.
+
+    Where several types are allowed, pydantic names each in the path and tells each one's fault; the one found
+    deepest is of the type that was meant.
+    """
+    faults = error.errors(include_url=False, include_input=False)
+    found = [(_sent(fault["loc"], raw, fault["type"] == "missing"), fault) for fault in faults]
+    start = found[0][0]
+    return max(
+        ((path, fault) for path, fault in found if path[: len(start)] == start),
+        key=lambda one: len(one[0]),
+    )
+
+
+def _sent(loc: tuple[str | int, ...], raw: Any, missing: bool) -> tuple[str | int, ...]:
+    path: list[str | int] = []
+    for part in loc[:-1] if missing else loc:
+        try:
+            raw = raw[part]
+        except (KeyError, IndexError, TypeError):  # the name of a type
+            continue
+        path.append(part)
+    return (*path, loc[-1]) if missing else tuple(path)
+
+
+def _one_line(error: ValidationError, raw: Any, root: tuple[str | int, ...]) -> RequestError:
+    path, fault = first_fault(error, raw)
+    message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        given = f" {fault['ctx']['tag']!r}" if "tag" in fault["ctx"] else ""
         message = f"no type{given}; use one of {', '.join(map(repr, TYPES))}"
-    return RequestError(f"{'.'.join(str(part) for part in loc)}: {message}", loc)
+    return RequestError(message, root + path)
 
 
 def parse_question(raw: Any, where: tuple[str | int, ...] = ("question",)) -> Question:
@@ -124,7 +152,7 @@ def parse_question(raw: Any, where: tuple[str | int, ...] = ("question",)) -> Qu
     try:
         return _QUESTION.validate_python(raw)
     except ValidationError as error:
-        raise _one_line(error, where) from None
+        raise _one_line(error, raw, where) from None
 
 
 def parse_request(raw: Any) -> Request:
@@ -132,7 +160,7 @@ def parse_request(raw: Any) -> Request:
     try:
         return Request.model_validate(raw)
     except ValidationError as error:
-        raise _one_line(error, ("body",)) from None
+        raise _one_line(error, raw, ("body",)) from None
 
 
 def option_keys(question: Question) -> tuple[str, ...]:

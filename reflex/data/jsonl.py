@@ -42,9 +42,7 @@ def _text(path: Path, number: int, line: bytes) -> str:
 
 def _value(path: Path, number: int, text: str) -> Any:
     try:
-        value, end = decoded(text)
-        if end < len(text):
-            raise json.JSONDecodeError("Extra data", text, end)
+        return whole_value(text)
     except json.JSONDecodeError as error:
         raise DataError(
             f"{path}:{number}: not JSON ({error.msg}, column {error.colno}); "
@@ -52,11 +50,18 @@ def _value(path: Path, number: int, text: str) -> Any:
         ) from None
     except RefusedJson as error:
         raise DataError(f"{path}:{number}: {error}") from None
-    return value
 
 
 class RefusedJson(Exception):
     """JSON that Python would silently change, or cannot hold."""
+
+
+def whole_value(text: str) -> Any:
+    """The one JSON value that all of `text` is. Raises as `decoded`."""
+    value, end = decoded(text)
+    if end < len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
+    return value
 
 
 def decoded(text: str, start: int = 0) -> tuple[Any, int]:

@@ -92,8 +92,7 @@ class Readout(base.Readout):
         for key, ids in zip(branch.keys, encoded, strict=True):
             if not ids:
                 loc = ("body", "questions", branch.question_id, "criteria")
-                path = ".".join(loc)
-                raise RequestError(f"{path}: option {key!r} has no text to continue with", loc)
+                raise RequestError(f"option {key!r} has no text to continue with", loc)
         return sorted(enumerate(encoded), key=lambda option: (option[1], option[0]))
 
     # -- scores --------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -18,7 +19,7 @@ from reflex.serving.config import ServeConfig
 from reflex.serving.engine import Engine
 from reflex.serving.exchange import Exchange, request_id
 from reflex.serving.metrics import Metrics
-from reflex.serving.replies import KINDS, error_reply, json_reply
+from reflex.serving.replies import KINDS, error_reply, json_reply, openai_error
 from reflex.serving.schema import openapi
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -138,8 +139,11 @@ async def _on_reflex_error(request: Request, error: Exception) -> Response:
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
-    """404 and 405 in the contract's error shape."""
+    """404 and 405 in the contract's error shape; at the Decisions door also in its own."""
     assert isinstance(error, HTTPException)
-    kind = KINDS.get(error.status_code, "http_error")
-    body = {"detail": {"error_type": kind, "message": str(error.detail)}}
-    return json_reply(body, error.status_code, dict(error.headers or {}))
+    status, message = error.status_code, str(error.detail)
+    kind = KINDS.get(status, "http_error")
+    body: dict[str, Any] = {"detail": {"error_type": kind, "message": message}}
+    if request.url.path == "/v1/decisions":
+        body["error"] = openai_error(message, status)
+    return json_reply(body, status, dict(error.headers or {}))

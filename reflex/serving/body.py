@@ -186,7 +186,7 @@ def parse_json(raw: bytes) -> Any:
 
 
 def _invalid(reason: str) -> RequestError:
-    return RequestError(f"body: invalid JSON: {reason}", ("body",))
+    return RequestError(f"invalid JSON: {reason}", ("body",))
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -257,17 +257,19 @@ def multipart_request(raw: bytes, content_type: str) -> bytes:
         head, _, content = part.partition(b"\r\n\r\n")
         if _parameter(head.lstrip(), "content-disposition", "name") == "request":
             return content
-    raise RequestError("body: the multipart body has no part named `request` with the JSON")
+    raise RequestError("the multipart body has no part named `request` with the JSON", ("body",))
 
 
 def _parameter(head: bytes, header: str, name: str) -> str:
     """A parameter of one of the headers in `head`, "" where it is absent. Raises RequestError."""
     if len(head) > MAX_PART_HEADER:
-        raise RequestError(f"body: a multipart header of more than {MAX_PART_HEADER} bytes")
+        raise RequestError(f"a multipart header of more than {MAX_PART_HEADER} bytes", ("body",))
     try:
         found = BytesHeaderParser().parsebytes(head + b"\r\n\r\n").get_param(name, "", header)
     except Exception as error:  # the parser lets through whatever it stumbles over
-        raise RequestError(f"body: a multipart header cannot be read ({brief(error)})") from None
+        raise RequestError(
+            f"a multipart header cannot be read ({brief(error)})", ("body",)
+        ) from None
     return found if isinstance(found, str) else ""
 
 

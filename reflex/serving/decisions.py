@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from reflex.contract import (
     Choice,
@@ -23,6 +23,7 @@ from reflex.contract import (
     Score,
     ScoreAnswer,
 )
+from reflex.contract.questions import first_fault
 from reflex.errors import RequestError
 from reflex.serving.config import ServeConfig
 from reflex.serving.decisions_shape import (
@@ -58,12 +59,8 @@ class Translated:
                 options = {"choice": "choices", "score": "levels"}
                 own = {"criteria": options.get(self.source.questions[index].type, "criteria")}
                 loc = ("body", "questions", index, *(own.get(str(part), part) for part in rest))
-                message = str(error).removeprefix(f"{_path(error.loc)}: ")
-                return RequestError(f"{_path(loc)}: {message}", loc)
+                return RequestError(error.message, loc)
         return error
-
-
-_SHAPE: TypeAdapter[DecisionsRequest] = TypeAdapter(DecisionsRequest)
 
 
 def translate(raw: Any, config: ServeConfig, backbone: str) -> Translated:
@@ -72,11 +69,10 @@ def translate(raw: Any, config: ServeConfig, backbone: str) -> Translated:
     if isinstance(asked_raw, list):
         check_number(asked_raw, config)
     try:
-        source = _SHAPE.validate_python(raw)
+        source = DecisionsRequest.model_validate(raw)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        loc = ("body", *first["loc"])
-        raise RequestError(f"{_path(loc)}: {first['msg']}", loc) from None
+        path, fault = first_fault(error, raw)
+        raise RequestError(fault["msg"], ("body", *path)) from None
     questions: dict[str, Question] = {}
     ids = []
     for index, asked in enumerate(source.questions):
@@ -91,10 +87,6 @@ def translate(raw: Any, config: ServeConfig, backbone: str) -> Translated:
     )
 
 
-def _path(loc: tuple[str | int, ...]) -> str:
-    return ".".join(str(part) for part in loc)
-
-
 def _state(given: str | list[Item], backbone: str) -> Any:
     if isinstance(given, str):
         return given
@@ -107,10 +99,7 @@ def _state(given: str | list[Item], backbone: str) -> Any:
         elif isinstance(item, ToolOutput):
             kind = item.type.removesuffix("_output")
             if (kind, item.call_id) not in calls:
-                raise RequestError(
-                    f"body.input.{index}.call_id: no earlier {kind} has this call_id",
-                    (*loc, "call_id"),
-                )
+                raise RequestError(f"no earlier {kind} has this call_id", (*loc, "call_id"))
             output = _content(item.output, loc, backbone)
             items.append({"type": item.type, "call_id": item.call_id, "output": output})
         else:
@@ -126,8 +115,7 @@ def _content(content: str | list[Part], loc: tuple[str | int, ...], backbone: st
     parts: list[Any] = []
     for part in content:
         if isinstance(part, ImagePart):
-            why = f"{backbone} reads text only and cannot see images"
-            raise RequestError(f"{_path(loc)}: {why}", loc)
+            raise RequestError(f"{backbone} reads text only and cannot see images", loc)
         if isinstance(part, JsonPart):
             parts.append(part.data)
         else:

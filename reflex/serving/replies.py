@@ -47,11 +47,13 @@ def error_body(error: BaseException, status: int, door: Door) -> dict[str, Any]:
     """
     known = isinstance(error, ReflexError) and status != 500
     message = str(error) if known else "internal error; the server's log has the details"
-    loc = error.loc if isinstance(error, RequestError) else ("body",)
-    prefix = ".".join(str(part) for part in loc) + ": "
+    loc: tuple[str | int, ...] = ("body",)
+    msg = message
+    if isinstance(error, RequestError):
+        loc, msg = error.loc or loc, error.message
     body: dict[str, Any]
     if status == 422:
-        entry = {"loc": list(loc), "msg": message.removeprefix(prefix), "type": "value_error"}
+        entry = {"loc": list(loc), "msg": msg, "type": "value_error"}
         body = {"detail": [entry]}
     else:
         kind = (
@@ -59,12 +61,15 @@ def error_body(error: BaseException, status: int, door: Door) -> dict[str, Any]:
         )
         body = {"detail": {"error_type": kind, "message": message}}
     if door == "decisions":
-        param = ".".join(str(part) for part in loc[1:]) or None
-        kind = OPENAI_TYPES.get(
-            status, "server_error" if status >= 500 else "invalid_request_error"
-        )
-        body["error"] = {"message": message, "type": kind, "param": param, "code": None}
+        body["error"] = openai_error(message, status, loc)
     return body
+
+
+def openai_error(message: str, status: int, loc: tuple[str | int, ...] = ()) -> dict[str, Any]:
+    """What clients of the Decisions door read; `param` is the path without `body`."""
+    kind = OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    param = ".".join(map(str, loc[1:])) or None
+    return {"message": message, "type": kind, "param": param, "code": None}
 
 
 KINDS = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}

@@ -13,7 +13,7 @@ from reflex.serving.config import ServeConfig
 def to_request(raw: Any, config: ServeConfig, backbone: str) -> Request:
     """Validate against contract and limits. Raises RequestError with the path of the first fault."""
     if not isinstance(raw, dict):
-        raise RequestError("body: a JSON object is needed", ("body",))
+        raise RequestError("a JSON object is needed", ("body",))
     questions = raw.get("questions")
     _refuse_boxes(questions, backbone)
     if isinstance(questions, dict):
@@ -32,7 +32,7 @@ def check_number(questions: Sized, config: ServeConfig) -> None:
     """Refuse more questions than this server takes, before the first of them is read."""
     if len(questions) > config.max_questions:
         raise RequestError(
-            f"body.questions: {len(questions)} questions; this server takes {config.max_questions} "
+            f"{len(questions)} questions; this server takes {config.max_questions} "
             "in one request (serve.max_questions)",
             ("body", "questions"),
         )
@@ -50,8 +50,7 @@ def check_limits(request: Request, config: ServeConfig) -> None:
         n = len(option_keys(question))
         if n > config.max_options and not isinstance(question, Score):
             raise RequestError(
-                f"body.questions.{question_id}.criteria: {n} options; this server takes "
-                f"{config.max_options} (serve.max_options)",
+                f"{n} options; this server takes {config.max_options} (serve.max_options)",
                 ("body", "questions", question_id, "criteria"),
             )
 
@@ -63,8 +62,7 @@ def _refuse_boxes(questions: Any, backbone: str) -> None:
     for question_id, question in questions.items():
         if isinstance(question, dict) and question.get("type") == "box":
             raise RequestError(
-                f"body.questions.{question_id}.type: box questions locate things in an image; "
-                f"{backbone} reads text only",
+                f"box questions locate things in an image; {backbone} reads text only",
                 ("body", "questions", question_id, "type"),
             )
 
