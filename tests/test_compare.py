@@ -20,6 +20,7 @@ from reflex.errors import (
     RecordError,
 )
 from reflex.loading import compose, run_folder
+from reflex.tasks.smoke import OPTIONS
 from reflex.tracking.predictions import predictions_bytes
 from reflex.tracking.record import write_record
 from tests.calibration_frames import frame
@@ -184,6 +185,50 @@ def test_calibrate_reports_a_prior_on_measured_rows(tmp_runs: Path) -> None:
     entropy = [-sum(t * np.log(t) for t in target) for target in parts[1]["target"]]
     assert report["fitted"]["nll"] == pytest.approx(float(np.mean(entropy)), abs=1e-6)
     assert report["raw"]["nll"] > report["fitted"]["nll"] + 0.05
+
+
+def test_a_content_free_prior_is_of_the_rows_that_the_run_has_read(
+    tmp_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a recorded run and inside one, the prior is estimated from the same questions."""
+    from reflex import build
+    from reflex.tasks import fitting
+
+    names = ("fit", "shared", "report", "boolq")
+    file = tmp_runs / "tasks.jsonl"
+    options = dict.fromkeys(map(str, range(50)))
+    question = {"type": "choice", "instructions": "?", "criteria": options}
+    lines = [
+        {"id": name, "state": name, "questions": {"q": question}, "labels": {"q": "0"}}
+        for name in names
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    rows = pd.concat([frame(40, hard=False), frame(40, hard=False, split="report", seed=1)])
+    rows["item_id"] = ["fit"] * 40 + ["report"] * 39 + ["boolq"]
+    rows["question_id"] = [f"q{i}" for i in range(80)]
+    rows["source"] = ["mine"] * 79 + ["boolq"]  # "shared" was left out when the run was made
+    suite = {"_target_": "reflex.benchmarks.task_file.TaskFile", "name": "mine", "path": str(file)}
+    config = {
+        "readout": {**READOUT, "label_tokens": {}},
+        "orders": {"permutations": 2},
+        "benchmark": suite,
+        "smoke": True,
+    }
+    record(tmp_runs, "aaaa", rows, config=config)
+    asked: list[Any] = []
+
+    def probes(calibration: Any, decider: Any, rows: list[Any], batch_tokens: Any) -> pd.DataFrame:
+        asked.append(rows)
+        return frame(24, orders=6)
+
+    monkeypatch.setattr(build, "build_uncalibrated", lambda cfg: None)
+    monkeypatch.setattr(fitting, "read_content_free", probes)
+    words = ("calibration=position_prior_content_free", "calibration.min_rows=4")
+    assert run("task=calibrate", "task.from_run=aaaa", *words) == 0
+    assert [row.id for row in asked[0]] == ["fit", "report", "boolq"]
+    assert {len(row.questions["q"].criteria) for row in asked[0]} == {
+        OPTIONS
+    }  # smoke's lists are short
 
 
 def test_calibrate_refuses_what_it_cannot_fit_on(tmp_runs: Path) -> None:

@@ -68,7 +68,8 @@ class Calibrate:
             ),
             **({"contamination": dict(let)} if let else {}),
         }
-        found: Calibration = calibration.fit(fit_rows, of, self._content_free(calibration, folder))
+        probes = _content_free(calibration, folder, fit_rows, measured)
+        found: Calibration = calibration.fit(fit_rows, of, probes)
         if len(measured):
             found.errors["report"] = report_error(measured, found)
         path = Path(self.path) if self.path else folder / f"calibration-{calibration.name}.json"
@@ -98,20 +99,29 @@ class Calibrate:
             raise RecordError(f"{folder}: the cell to calibrate failed; see its record.json")
         return folder
 
-    def _content_free(self, calibration: Any, folder: Path) -> pd.DataFrame | None:
-        from reflex.calibration.temperature import CONTENT_FREE
 
-        if calibration.prior != CONTENT_FREE:
-            return None
-        from reflex.build import build_uncalibrated
-        from reflex.loading import recorded_config
-        from reflex.tasks.evaluate import Evaluate
-        from reflex.tasks.fitting import read_content_free
+def _content_free(calibration: Any, folder: Path, *read: pd.DataFrame) -> pd.DataFrame | None:
+    """What a content-free prior is estimated from; None where it needs none.
 
-        cfg = recorded_config(folder)
-        rows = instantiate(cfg.benchmark).load().rows
-        decider = build_uncalibrated(cfg)
-        return read_content_free(calibration, decider, rows, Evaluate().batch_tokens)
+    Questions are those of the rows that the run has `read`, as in a run that fits its own calibration: rows that
+    it left out would make another prior.
+    """
+    from reflex.calibration.temperature import CONTENT_FREE
+
+    if calibration.prior != CONTENT_FREE:
+        return None
+    from reflex.build import build_uncalibrated
+    from reflex.loading import recorded_config
+    from reflex.tasks.evaluate import Evaluate
+    from reflex.tasks.fitting import read_content_free
+    from reflex.tasks.smoke import shrink_rows
+
+    cfg = recorded_config(folder)
+    suite = shrink_rows(cfg, instantiate(cfg.benchmark).load())
+    ids = {item for frame in read for item in frame["item_id"]}
+    rows = [row for row in suite.rows if row.id in ids]
+    decider = build_uncalibrated(cfg)
+    return read_content_free(calibration, decider, rows, Evaluate().batch_tokens)
 
 
 def _rules() -> list[str]:
