@@ -48,15 +48,20 @@ def write_atomic_all(contents: Mapping[Path, bytes]) -> None:
         for folder in {path.parent for path in contents}:
             _sync_folder(folder)
     except OSError as error:
-        way_out = "free space or choose another folder with REFLEX_RUNS, then "
-        raise RecordError(
-            f"{current}: cannot be written ({error.strerror or error}); "
-            f"{way_out if error.errno in ELSEWHERE else ''}run the same command again"
-        ) from error
+        raise not_written(current, error) from error
     finally:
         for temporary, _ in staged:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def not_written(path: Path, error: OSError) -> RecordError:
+    """The refusal of a file of a run as one line with the way out."""
+    way_out = "free space or choose another folder with REFLEX_RUNS, then "
+    return RecordError(
+        f"{path}: cannot be written ({error.strerror or error}); "
+        f"{way_out if error.errno in ELSEWHERE else ''}run the same command again"
+    )
 
 
 @contextlib.contextmanager
@@ -76,13 +81,6 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
         _sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def put_in_place(temporary: Path, path: Path) -> None:
-    """Rename a file that another library wrote to `path`, once all of it is on the disk."""
-    sync_file(temporary)
-    os.replace(temporary, path)
-    _sync_folder(path.parent)
 
 
 def sync_file(path: Path) -> None:

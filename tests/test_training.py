@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -24,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflex.data.rows import Row
-from reflex.errors import ConfigError, TrainingError
+from reflex.errors import ConfigError, RecordError, TrainingError
 from reflex.forward import calls
 from reflex.forward.groups import by_sum
 from reflex.training import losses as L
@@ -495,7 +496,7 @@ def test_newest_by_step_and_partial_ones_ignored(tmp_path: Path, caplog):
     for step in (5, 12, 100):
         save_checkpoint(tmp_path, step, {"value": step}, keep=5)
     (tmp_path / "step-0000100.pt").write_bytes(b"torn")
-    (tmp_path / "step-0000200.pt.77.tmp").write_bytes(b"partial")
+    (tmp_path / ".step-0000200.pt.77.tmp").write_bytes(b"partial")
     state = load_newest(tmp_path)
     assert state is not None
     assert state["step"] == 12
@@ -539,6 +540,24 @@ def test_what_is_saved_is_on_the_disk_before_it_has_its_name(tmp_path: Path, mon
     written = [path for path in (tmp_path / "backbone").iterdir() if path.is_file()]
     assert {"model.safetensors", "config.json"} < {path.name for path in written}
     assert {path.stat().st_ino for path in written} <= synced
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path, monkeypatch):
+    from reflex.training.save import save_adapter, save_heads
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    module = training(count=1)
+    monkeypatch.setattr(os, "fsync", full)
+    why = r"cannot be written \(No space left on device\); free space or choose another folder"
+    with pytest.raises(RecordError, match=rf"step-0000001\.pt: {why}"):
+        save_checkpoint(tmp_path, 1, {}, keep=1)
+    with pytest.raises(RecordError, match=rf"adapter_model\.safetensors: {why}"):
+        save_adapter(module.model.backbone.model, tmp_path, module.config.lora, "base")
+    with pytest.raises(RecordError, match=rf"heads\.safetensors: {why}"):
+        save_heads(module.model, tmp_path / "heads.safetensors")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_checkpoint_of_another_plan_is_refused(tmp_path: Path):

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from reflex.files import put_in_place
+from reflex.files import not_written, written_whole
 
 log = logging.getLogger(__name__)
 
-_NAME = re.compile(r"step-(\d+)\.pt$")
-
 
 def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -> Path:
-    """Write `step-<n>.pt` and remove all but the `keep` newest. `state` gets the random states added."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write `step-<n>.pt` and remove all but the `keep` newest. `state` gets the random states added.
+
+    Raises RecordError where it cannot be written.
+    """
     path = folder / f"step-{step:07d}.pt"
-    temporary = folder / f"{path.name}.{os.getpid()}.tmp"
-    torch.save({**state, "step": step, "random": random_states()}, temporary)
-    put_in_place(temporary, path)
+    try:
+        with written_whole(path) as stream:
+            torch.save({**state, "step": step, "random": random_states()}, stream)
+    except OSError as error:
+        raise not_written(path, error) from error
     for old in checkpoints(folder)[keep:]:
         old.unlink(missing_ok=True)
     return path
@@ -33,8 +33,7 @@ def save_checkpoint(folder: Path, step: int, state: dict[str, Any], keep: int) -
 
 def checkpoints(folder: Path) -> list[Path]:
     """Finished checkpoints, newest first by step number (never by file time)."""
-    found = [path for path in folder.glob("step-*.pt") if _NAME.search(path.name)]
-    return sorted(found, key=lambda path: -int(_NAME.search(path.name).group(1)))  # type: ignore[union-attr]
+    return sorted(folder.glob("step-*.pt"), reverse=True)
 
 
 def load_newest(folder: Path) -> dict[str, Any] | None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from reflex.backbones.backbone import Backbone
 from reflex.errors import ConfigError
-from reflex.files import put_in_place, sync_file, write_atomic
+from reflex.files import sync_file, write_atomic, write_atomic_all
 from reflex.model import DecisionModel
 from reflex.training.lora import lora_layers, merge_all
 from reflex.training.lora_config import LoraConfig
@@ -24,8 +24,10 @@ def save_adapter(
     base: str,
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Write the update as a PEFT adapter (adapter_config.json, adapter_model.safetensors), files whole."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the update as a PEFT adapter (adapter_config.json, adapter_model.safetensors), files whole.
+
+    Raises RecordError where they cannot be written.
+    """
     tensors = {
         key: value.detach().to("cpu", dtype).contiguous()
         for key, value in _adapter_tensors(model).items()
@@ -42,11 +44,13 @@ def save_adapter(
         "target_modules": sorted(targets),
         "inference_mode": True,
     }
-    temporary = folder / "adapter_model.tmp"
-    save_file(tensors, temporary, metadata={"format": "pt"})
-    put_in_place(temporary, folder / "adapter_model.safetensors")
     text = json.dumps(description, indent=1) + "\n"
-    write_atomic(folder / "adapter_config.json", text.encode())
+    write_atomic_all(
+        {
+            folder / "adapter_model.safetensors": save(tensors, metadata={"format": "pt"}),
+            folder / "adapter_config.json": text.encode(),
+        }
+    )
 
 
 @torch.no_grad()
@@ -105,14 +109,15 @@ def save_backbone(backbone: Backbone, folder: Path) -> None:
 
 
 def save_heads(model: DecisionModel, path: Path) -> str | None:
-    """Every readout's head in one float32 file (`<readout>.<tensor>`); None when there is none."""
+    """Every readout's head in one float32 file (`<readout>.<tensor>`); None when there is none.
+
+    Raises RecordError where it cannot be written.
+    """
     tensors = {
         name: value.detach().to("cpu", torch.float32).contiguous()
         for name, value in model.heads.state_dict().items()
     }
     if not tensors:
         return None
-    temporary = path.with_suffix(".tmp")
-    save_file(tensors, temporary)
-    put_in_place(temporary, path)
+    write_atomic(path, save(tensors))
     return path.name
