@@ -219,6 +219,18 @@ def test_an_installed_wheel_finds_its_own_configs(wheel: Path, tmp_path: Path) -
     assert (conf / "config.yaml").is_file()
 
 
+def test_a_source_archive_holds_what_its_makefile_and_tests_read(repo: Path) -> None:
+    build = tomllib.loads((repo / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    held = {name.removeprefix("/") for name in build["targets"]["sdist"]["include"]}
+    tests = "".join(path.read_text() for path in sorted((repo / "tests").glob("*.py")))
+    read = set(re.findall(r'(?:repo|REPO) / f?"([.\w]+)', tests))
+    read |= set(re.findall(r"(\w+)/\w+\.(?:sh|py)\b", (repo / "Makefile").read_text()))
+    # Pages and records of runs are no source; pyproject.toml is always held.
+    assert {"scripts", "experiments", "notebooks"} <= read
+    assert sorted(read - held - {"results", "pyproject.toml"}) == []
+    assert [name for name in sorted(held) if not (repo / name).exists()] == []
+
+
 def test_make_knows_its_targets_and_help_is_the_default(repo: Path) -> None:
     done = subprocess.run(["make"], cwd=repo, capture_output=True, text=True, check=True)
     listed = re.findall(r"make ([a-z-]+)", done.stdout)
