@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from reflex.data.sources.base import HubSet, Item, Source
-from reflex.data.sources.nli import pair_item
+from reflex.data.sources.base import HubSet, Source
+from reflex.data.sources.nli import judged
 from reflex.data.sources.sentences import PASSAGES
-
-LABELS = {
-    "SUPPORTS": "yes",
-    "REFUTES": "no",
-    "NOT ENOUGH INFO": "maybe",
-    "entailment": "yes",  # the hub's names
-    "neutral": "maybe",
-    "contradiction": "no",
-}
-
-
-def item(raw: Mapping[str, Any]) -> Item | None:
-    label = LABELS.get(raw["label"])
-    if label is None:
-        return None
-    return pair_item(str(raw["id"]), raw["evidence"], raw["claim"], label)
-
 
 SOURCE = Source(
     name="anli",
     family="fact",
-    item=item,
+    item=judged,
     texts=PASSAGES,
     files={"train/anli_test.jsonl": "hash"},
     hub=(

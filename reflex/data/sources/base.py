@@ -235,14 +235,6 @@ def humanised(labels: Sequence[str]) -> dict[str, Option]:
     return {label: (label.replace("_", " ").replace("?", ""), None) for label in labels}
 
 
-def keyed_choices(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A hub's row with {text, label} choices and an answerKey as `multiple_choice` reads it; any other as is."""
-    if not isinstance(raw["choices"], Mapping):
-        return raw
-    keys, texts = (list(raw["choices"][name]) for name in ("label", "text"))
-    return {**raw, "choices": texts, "label": keys.index(raw["answerKey"])}
-
-
 WHICH_ANSWER = (
     "Which answer is correct?",
     "Choose the right answer to the question.",
@@ -257,11 +249,19 @@ def multiple_choice(
     *,
     extra: Mapping[str, Any] | None = None,
 ) -> Item | None:
-    """A question with choices: the choice itself, and "is the proposed answer correct?" on the side."""
-    choices = [str(choice).strip() for choice in raw["choices"]]
+    """A question with choices: the choice itself, and "is the proposed answer correct?" on the side.
+
+    `label` is the place of the answer. A hub's row may have choices as {text, label} and its answerKey instead.
+    """
+    if isinstance(raw["choices"], Mapping):
+        texts = raw["choices"]["text"]
+        place = list(raw["choices"]["label"]).index(raw["answerKey"])
+    else:
+        texts, place = raw["choices"], raw["label"]
+    choices = [str(choice).strip() for choice in texts]
     if len(set(choices)) != len(choices) or not all(choices) or len(choices) < 2:
         return None
-    gold = choices[int(raw["label"])]
+    gold = choices[int(place)]
     question = raw["question"]
     state = {**(extra or {}), "question": question}
     asks = {"answer": Ask("choice", WHICH_ANSWER, gold, (plain(choices),))}

@@ -20,7 +20,8 @@ LICENCE = "CC BY-SA 4.0; CC BY-NC 4.0; CC BY-SA 3.0"
 """Of these files."""
 
 
-def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
+def claims(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
+    """Every supported or refuted claim of the files, with its passage."""
     for name, (passage, claim, yes, no) in FILES.items():
         for raw in read(name):
             if raw["label"] in (yes, no):
@@ -41,7 +42,7 @@ SOURCE = Source(
     family="fact",
     item=item,
     texts=PASSAGES,
-    derive=derive,
+    derive=claims,
     licence=LICENCE,
     use="non-commercial",
 )

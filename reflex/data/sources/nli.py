@@ -7,6 +7,18 @@ from typing import Any
 
 from reflex.data.sources.base import Ask, Item, OptionSet
 
+OUTCOMES = {
+    "SUPPORTS": "yes",
+    "REFUTES": "no",
+    "NOT ENOUGH INFO": "maybe",
+    "entailment": "yes",
+    "neutral": "maybe",
+    "contradiction": "no",
+}
+"""An outcome as sources of fact checking and of inference write it → its label."""
+LABELS = ("yes", "no", "maybe")
+FACT_PAIR = ("evidence", "claim")
+
 FACT_SETS: tuple[OptionSet, ...] = (
     {
         "yes": ("SUPPORTS", "The evidence says so, or it follows directly from the evidence."),
@@ -89,8 +101,8 @@ def pair_item(
     claim: str,
     label: str,
     *,
-    labels: tuple[str, ...] = ("yes", "no", "maybe"),
-    names: tuple[str, str] = ("evidence", "claim"),
+    labels: tuple[str, ...] = LABELS,
+    names: tuple[str, str] = FACT_PAIR,
 ) -> Item:
     """An item asking about a pair; `label` is yes, no or maybe. `names` are the fields of its state."""
     first, second = names
@@ -115,12 +127,24 @@ def pair_item(
     return Item(identity, states, asks, group=evidence)
 
 
-def judged_claim(raw: Mapping[str, Any]) -> Item | None:
-    """A row with evidence, claim and one of FEVER's two clear outcomes; None for any other label."""
-    label = {"SUPPORTS": "yes", "REFUTES": "no"}.get(raw["label"])
-    if label is None:
+def judged(
+    raw: Mapping[str, Any],
+    outcome: str = "label",
+    fields: tuple[str, str] = FACT_PAIR,
+    names: tuple[str, str] = FACT_PAIR,
+    labels: tuple[str, ...] = LABELS,
+) -> Item | None:
+    """`pair_item` of a row with its texts in `fields` and one of OUTCOMES in `outcome`; None for any other."""
+    label = OUTCOMES.get(raw[outcome])
+    if label not in labels:
         return None
-    return pair_item(str(raw["id"]), raw["evidence"], raw["claim"], label, labels=("yes", "no"))
+    first, second = fields
+    return pair_item(str(raw["id"]), raw[first], raw[second], label, labels=labels, names=names)
+
+
+def judged_claim(raw: Mapping[str, Any]) -> Item | None:
+    """A row with evidence, claim and a clear outcome; None for what is not settled."""
+    return judged(raw, labels=("yes", "no"))
 
 
 def answer_item(identity: str, passage: str, claim: str, supported: bool) -> Item:

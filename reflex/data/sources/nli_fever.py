@@ -6,17 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from reflex.data.sources.base import HubSet, Item, Source
-from reflex.data.sources.nli import pair_item
+from reflex.data.sources.nli import judged
 from reflex.data.sources.sentences import PASSAGES
-
-LABELS = {"SUPPORTS": "yes", "REFUTES": "no", "NOT ENOUGH INFO": "maybe"}
 
 
 def item(raw: Mapping[str, Any]) -> Item | None:
-    label = LABELS.get(raw["fever_gold_label"])
-    if label is None:
-        return None
-    return pair_item(str(raw["id"]), raw["evidence"], raw["claim"], label)
+    return judged(raw, outcome="fever_gold_label")
 
 
 SOURCE = Source(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from reflex.data.sources.base import Ask, Item, Source
-from reflex.data.sources.fact_questions import FILES, LICENCE
+from reflex.data.sources.fact_questions import LICENCE, claims
 from reflex.data.sources.nli import ANSWER_SETS, as_question
 from reflex.data.sources.sentences import PASSAGES, negate
 
@@ -25,14 +25,12 @@ SHAPES = (
 
 def derive(read: Callable[[str], Iterator[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
     passages: dict[str, list[tuple[str, bool]]] = {}
-    for name, (passage, claim, yes, no) in FILES.items():
-        for raw in read(name):
-            if raw["label"] in (yes, no):
-                passages.setdefault(raw[passage], []).append((raw[claim], raw["label"] == yes))
-    for number, (passage, claims) in enumerate(passages.items()):
+    for raw in claims(read):
+        passages.setdefault(raw["passage"], []).append((raw["claim"], raw["supported"]))
+    for number, (passage, judged) in enumerate(passages.items()):
         rng = random.Random(f"passage-questions:{passage}")
         asked = []
-        for claim, supported in claims:
+        for claim, supported in judged:
             opposite = negate(claim)
             asked.append((claim, supported))
             if opposite is not None and rng.random() < 0.5:

@@ -6,19 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from reflex.data.sources.base import HubSet, Item, Source
-from reflex.data.sources.nli import pair_item
+from reflex.data.sources.nli import judged
 from reflex.data.sources.sentences import PASSAGES
 
-LABELS = {"entailment": "yes", "neutral": "maybe", "contradiction": "no"}
+PAIR = ("premise", "hypothesis")
 
 
 def item(raw: Mapping[str, Any]) -> Item | None:
-    label = LABELS.get(raw["label"])
-    if label is None:
-        return None
-    return pair_item(
-        str(raw["id"]), raw["premise"], raw["hypothesis"], label, names=("premise", "hypothesis")
-    )
+    return judged(raw, fields=PAIR, names=PAIR)
 
 
 SOURCE = Source(

@@ -6,17 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from reflex.data.sources.base import Item, Source
-from reflex.data.sources.nli import pair_item
+from reflex.data.sources.nli import judged
 from reflex.data.sources.sentences import PASSAGES
-
-LABELS = {"entailment": "yes", "neutral": "maybe", "contradiction": "no"}
 
 
 def item(raw: Mapping[str, Any]) -> Item | None:
-    label = LABELS.get(raw["label"])
-    if label is None:
-        return None
-    return pair_item(str(raw["id"]), raw["premise"], raw["hypothesis"], label)
+    return judged(raw, fields=("premise", "hypothesis"))
 
 
 SOURCE = Source(
