@@ -50,10 +50,13 @@ class Decision:
 
 
 class Decider:
-    """Answers requests: scores from the model, temperatures from the calibrator, merged over orders."""
+    """Answers requests: scores from the model, temperatures from the calibrator, merged over orders.
+
+    The model is put into evaluation mode, heads included: measured and served answers are the same.
+    """
 
     def __init__(self, model: DecisionModel, calibrator: Calibrator, name: str) -> None:
-        self.model = model
+        self.model = model.eval()
         self.calibrator = calibrator
         self.name = name
 

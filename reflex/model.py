@@ -103,6 +103,7 @@ class DecisionModel(torch.nn.Module):
         segments: list[Segment] = []
         trees: list[Tree] = []
         asked = []
+        apart: dict[tuple[int, ...], None] = {}
         reads = total = 0
         for question_id, question in request.questions.items():
             readout, notes = self.route(question)
@@ -119,6 +120,9 @@ class DecisionModel(torch.nn.Module):
                 else:
                     trees.append(self._over_schema(branch, own, state))
                     total += trees[-1].unique_tokens
+                beside = dict.fromkeys(ids for ids in readout.apart(branch) if ids not in apart)
+                apart |= beside
+                total += sum(map(len, beside))
                 if max_tokens is not None and total > max_tokens:
                     raise ContextLengthError(f"the questions are longer than {max_tokens} tokens")
                 taken = sum(len(segment.reads) for segment in own)
@@ -129,9 +133,9 @@ class DecisionModel(torch.nn.Module):
                 Asked(question_id, question, readout, tuple(branches), tuple(spans), size, notes)
             )
         if state is not None:
-            return Prepared(tuple(trees), tuple(asked), 0)
+            return Prepared(tuple(trees), tuple(asked), 0, tuple(apart))
         tree = self._over(self._prefix(request.state), segments)
-        return Prepared((tree,), tuple(asked), len(tree.prefix))
+        return Prepared((tree,), tuple(asked), len(tree.prefix), tuple(apart))
 
     def _over(self, prefix: tuple[int, ...], segments: Sequence[Segment]) -> Tree:
         # At least one token of the prefix stays: a state is more than the prompt's own words.

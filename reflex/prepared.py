@@ -32,11 +32,14 @@ class Prepared:
     order and page, over that question.
 
     state_tokens: of the prefix that its questions share; 0 where each of them reads the state itself.
+    apart: distinct token sequences that its readouts have read beside the trees (see `Readout.apart`); a
+    question's tokens count those that no question before it has.
     """
 
     trees: tuple[Tree, ...]
     asked: tuple[Asked, ...]
     state_tokens: int
+    apart: tuple[tuple[int, ...], ...] = ()
 
     @property
     def tree(self) -> Tree:
@@ -47,17 +50,6 @@ class Prepared:
     @property
     def unique_tokens(self) -> int:
         return sum(tree.unique_tokens for tree in self.trees)
-
-    @property
-    def apart(self) -> tuple[tuple[int, ...], ...]:
-        """Distinct token sequences that its readouts have read beside the trees (see `Readout.apart`)."""
-        found = (
-            ids
-            for asked in self.asked
-            for branch in asked.branches
-            for ids in asked.readout.apart(branch)
-        )
-        return tuple(dict.fromkeys(found))
 
     @property
     def reread_tokens(self) -> int:

@@ -13,7 +13,7 @@ from reflex.backbones.backbone import load_backbone
 from reflex.backbones.config import BackboneConfig, DeviceConfig
 from reflex.config import readout_config
 from reflex.contract import Choice, Noul, Request, Score
-from reflex.errors import ConfigError, ReadoutError
+from reflex.errors import ConfigError, ReadoutError, RequestError
 from reflex.forward.config import ForwardConfig
 from reflex.model import DecisionModel
 from reflex.prompts.orders import OrdersConfig
@@ -217,8 +217,51 @@ def test_candidates_are_encoded_once_and_train(monkeypatch):
     assert not readout.known
 
 
+def test_options_that_are_encoded_apart_count_and_keep_the_limits():
+    from reflex.errors import ContextLengthError
+    from reflex.serving.slices import cut
+
+    model = model_with(**CANDIDATES)
+    encode = model.backbone.tokens.encode_plain
+    questions = {"q": _choice(OPTIONS), "again": _choice(OPTIONS)}
+    request = Request(state="s", questions=questions)
+    prepared = model.prepare(request)
+    assert prepared.apart == tuple(tuple(encode(text)) for text in sorted(OPTIONS))
+    first, again = prepared.asked
+    assert first.tokens - again.tokens == sum(len(encode(text)) for text in OPTIONS)  # read once
+    limit = prepared.state_tokens + first.tokens + again.tokens
+    assert (
+        sum(part.tokens for part in cut(model, request, 10**6, limit))
+        == first.tokens + again.tokens
+    )
+    with pytest.raises(ContextLengthError, match=f"longer than {limit - 1} tokens"):
+        cut(model, request, 10**6, limit - 1)
+    longest = model.backbone.facts.context_length
+    with pytest.raises(ContextLengthError, match="exceed the context"):
+        cut(model, _ask(["a ! " * longest, "b"]), 10**6, 10**9)
+
+
+@pytest.mark.parametrize("name", ["pointer", "candidates", "continuation"])
+def test_an_option_without_text_is_refused(name: str) -> None:
+    """Not scored by what stands around it: a line end, the space before a label, another row's padding."""
+    model = model_with(**dict.fromkeys(("choice", "noul", "score"), name))
+    for readout in model.built.values():
+        readout.prefix = " "
+    for options in ([""], ["", "b"]):
+        with pytest.raises(RequestError, match="option '' has no text"):
+            model.prepare(_ask(options))
+    # Text of which the tokenizer leaves nothing.
+    tokens = model.backbone.tokens
+    encode, tokens.encode = (
+        tokens.encode,
+        lambda pieces, **how: encode(pieces, **how) if len(pieces) > 1 else (),
+    )
+    with pytest.raises(RequestError, match="option 'a' has no text"):
+        model.prepare(_ask(["a", "b"]))
+
+
 @pytest.mark.parametrize(("kept", "times"), [(64, 1), (0, 3)])
-def test_a_suite_counts_the_options_that_were_read(kept: int, times: int) -> None:
+def test_a_suite_counts_the_options_that_were_read(kept: int, times: int, monkeypatch) -> None:
     """Once where they are kept; again for every batch where not."""
     from reflex.calibration.none import NoCalibration
     from reflex.data.rows import Row
@@ -241,7 +284,11 @@ def test_a_suite_counts_the_options_that_were_read(kept: int, times: int) -> Non
     )
     options = sum(len(model.backbone.tokens.encode_plain(text)) for text in OPTIONS)
     decider = Decider(model, NoCalibration(), "tiny")
+    assert not any(module.training for module in model.modules())  # as measured, so served
+    moved: list[Any] = []
+    monkeypatch.setattr(model, "_apply", moved.append)
     result = run_suite(decider, rows, batch_tokens=1)
+    assert not moved  # a second suite finds it where it was
     assert result.unique_tokens == trees + times * options
     assert result.cost(decider)["tokens_per_decision"] == (trees + times * options) / 3
 

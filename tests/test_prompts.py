@@ -61,11 +61,14 @@ def test_two_options_swap_and_noul_has_at_most_two_orders() -> None:
 
 def test_reversed_cyclic_and_fixed_score_levels() -> None:
     assert option_orders(OrdersConfig(kind="reversed"), choice(3)) == ((0, 1, 2), (2, 1, 0))
-    assert option_orders(OrdersConfig(kind="cyclic"), choice(3)) == (
+    assert tuple(option_orders(OrdersConfig(kind="cyclic"), choice(3))) == (
         (0, 1, 2),
         (1, 2, 0),
         (2, 0, 1),
     )
+    many = option_orders(OrdersConfig(kind="cyclic"), choice(20_000))  # all at once would be 3 GB
+    assert len(many) == 20_000
+    assert many[-1] == (19_999, *range(19_999))
     fixed = OrdersConfig(permutations=4, permute_score=False)
     assert option_orders(fixed, Score(criteria=["a", "b", "c"])) == ((0, 1, 2),)
 

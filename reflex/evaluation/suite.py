@@ -89,8 +89,8 @@ class EvaluationModule(pl.LightningModule):
 
     def __init__(self, decider: Decider) -> None:
         super().__init__()
+        # Not the model: Lightning would move a part of this module to the CPU when the suite is over.
         self.decider = decider
-        self.model = decider.model
         self.decisions: dict[int, dict[str, Decision]] = {}
         self.seconds = 0.0
         self.strategies: Counter[str] = Counter()

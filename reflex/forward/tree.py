@@ -139,6 +139,11 @@ ATTENTION_KEYS = 1000
 """Keys at which a token's attention costs as much as its projections, forward and backward (decision 080)."""
 
 
+def alone(ids: Sequence[int]) -> Tree:
+    """A text read by itself, at its end."""
+    return Tree((), (Segment(tuple(ids), -1, (len(ids) - 1,)),))
+
+
 def branch_tokens(prefix: int) -> int:
     """Tokens of branches to lay beside each other under a prefix of `prefix` tokens before a further row reads it
     again.

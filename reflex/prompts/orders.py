@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from reflex.checks import check_choice, check_count
 from reflex.contract import Noul, Question, Score, option_keys
@@ -45,9 +47,23 @@ def check_orders(config: OrdersConfig) -> None:
         )
 
 
+class Rotations(Sequence[tuple[int, ...]]):
+    """All rotations of n options, each made when it is read: together they are n² numbers."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, shift: Any) -> Any:
+        shift = range(self.n)[shift]
+        return (*range(shift, self.n), *range(shift))
+
+
 def option_orders(
     config: OrdersConfig, question: Question, permutations: int | None = None
-) -> tuple[tuple[int, ...], ...]:
+) -> Sequence[tuple[int, ...]]:
     """The orders of one question: tuples of option indices, identity first, all distinct.
 
     `permutations` (a request's own wish) replaces the configured number. There are never more than n!.
@@ -57,7 +73,7 @@ def option_orders(
     if isinstance(question, Score) and not config.permute_score:
         return (identity,)
     if config.kind == "cyclic" and permutations is None:
-        return tuple(identity[shift:] + identity[:shift] for shift in range(n))
+        return Rotations(n)
     wanted = config.permutations if permutations is None else permutations
     if config.kind == "reversed" and permutations is None:
         return (identity,) if n == 1 else (identity, identity[::-1])

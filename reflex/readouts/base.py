@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reflex.contract import TYPES, Question, option_keys
-from reflex.errors import ConfigError
+from reflex.errors import ConfigError, RequestError
 from reflex.prompts.pieces import Piece
 from reflex.prompts.prompt import Branch
 
@@ -84,6 +84,13 @@ class Readout:
         distinct one once per call, else once as long as it is kept. Here: none."""
         return ()
 
+    def option_ids(self, branch: Branch) -> tuple[tuple[int, ...], ...]:
+        """Token ids of every option's own text, by place. Raises RequestError for an option without any."""
+        found = tuple(map(self.backbone.tokens.encode, branch.options))
+        for key, ids in zip(branch.keys, found, strict=True):
+            require_text(branch.question_id, key, ids)
+        return found
+
     def scores(
         self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
@@ -109,6 +116,8 @@ class CanonicalReadout(Readout):
         self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
     ) -> list[Branch]:
         named = sorted(zip(self.style.option_texts(question), option_keys(question), strict=True))
+        for text, key in named:
+            require_text(question_id, key, text)
         branch = Branch(
             question_id=question_id,
             order=0,
@@ -120,12 +129,26 @@ class CanonicalReadout(Readout):
         return [branch]
 
 
+def require_text(question_id: str, key: str, own: Sequence[Any]) -> None:
+    """Raise RequestError for the option `key` where `own`, its text or the ids of it, is empty: what stands
+    around it would be scored in its place."""
+    if not own:
+        loc = ("body", "questions", question_id, "criteria")
+        raise RequestError(f"option {key!r} has no text that could be scored; give it a name", loc)
+
+
 def used_readouts(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the readouts that a resolved `readout` group puts to use, a router's parts included."""
     names = {options[kind] for kind in TYPES}
     if "auto" in names:
         names |= {options["auto"]["labels"], head_of(options)}
     return tuple(sorted(names))
+
+
+def head_weights(options: Mapping[str, Any]) -> dict[str, str]:
+    """The file of trained weights of each of them that has one."""
+    named = {name: options.get(name) or {} for name in used_readouts(options)}
+    return {name: each["weights"] for name, each in named.items() if each.get("weights")}
 
 
 def used_options(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

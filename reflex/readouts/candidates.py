@@ -40,6 +40,10 @@ class Config:
             raise ConfigError(
                 f"readout.candidates.width={self.width}: must be a multiple of heads={self.heads}"
             )
+        if self.kept < 0:
+            raise ConfigError(
+                f"readout.candidates.kept={self.kept}: must not be negative; 0 keeps none"
+            )
 
 
 class Readout(base.CanonicalReadout):
@@ -63,7 +67,7 @@ class Readout(base.CanonicalReadout):
         self.known: OrderedDict[tuple[int, ...], torch.Tensor] = OrderedDict()
 
     def apart(self, branch: Branch) -> tuple[tuple[int, ...], ...]:
-        return tuple(self.backbone.tokens.encode(option) for option in branch.options)
+        return self.option_ids(branch)
 
     def scores(
         self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]
@@ -86,7 +90,7 @@ class Readout(base.CanonicalReadout):
         """Hidden state at the end of each option, each computed once; kept unless gradients flow."""
         import torch
 
-        from reflex.forward.tree import Segment, Tree
+        from reflex.forward.tree import alone
 
         training = torch.is_grad_enabled()
         if training:
@@ -95,8 +99,7 @@ class Readout(base.CanonicalReadout):
         missing = [ids for ids in wanted if ids not in found]
         if missing:
             self.apart_read += sum(map(len, missing))
-            trees = [Tree((), (Segment(ids, -1, (len(ids) - 1,)),)) for ids in missing]
-            result = self.engine.run(trees)
+            result = self.engine.run([alone(ids) for ids in missing])
             found |= {ids: rows[0] for ids, rows in zip(missing, result.hidden, strict=True)}
         if not training:
             for ids in wanted:

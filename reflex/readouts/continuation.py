@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from reflex.checks import check_choice
 from reflex.contract import Choice, Question, option_keys
-from reflex.errors import RequestError
 from reflex.prompts.pieces import Piece
 from reflex.prompts.prompt import Branch
 from reflex.readouts import base
@@ -69,7 +68,9 @@ class Readout(base.Readout):
         keys = option_keys(question)
         full = self.style.option_texts(question)
         names = keys if isinstance(question, Choice) and self.config.text == "names" else full
-        for number, order in enumerate(orders if self.config.listed else orders[:1]):
+        for key, name in zip(keys, names, strict=True):
+            base.require_text(question_id, key, name)
+        for number, order in enumerate(orders if self.config.listed else [orders[0]]):
             listed = [("", full[i]) for i in order] if self.config.listed else []
             text = self.style.branch(self.template, question, listed, "text_ask")
             options = tuple((Piece(self.prefix + names[i]),) for i in order)
@@ -87,13 +88,8 @@ class Readout(base.Readout):
 
     def _canonical(self, branch: Branch) -> list[tuple[int, tuple[int, ...]]]:
         """(place in the branch, ids) of the options, sorted by ids: the caller's order does not decide
-        where an option lies in the forward. Raises RequestError for an option without text."""
-        encoded = [self.backbone.tokens.encode(option) for option in branch.options]
-        for key, ids in zip(branch.keys, encoded, strict=True):
-            if not ids:
-                loc = ("body", "questions", branch.question_id, "criteria")
-                raise RequestError(f"option {key!r} has no text to continue with", loc)
-        return sorted(enumerate(encoded), key=lambda option: (option[1], option[0]))
+        where an option lies in the forward."""
+        return sorted(enumerate(self.option_ids(branch)), key=lambda option: (option[1], option[0]))
 
     # -- scores --------------------------------------------------------------------------------
 

@@ -61,13 +61,8 @@ class Readout(base.CanonicalReadout):
     def segments(self, branch: Branch, first: int) -> list[Segment]:
         from reflex.forward.tree import Segment
 
-        encode = self.backbone.tokens.encode
-        asked = encode(branch.text)
-        found = [Segment(asked, -1, (len(asked) - 1,))]
-        for option in branch.options:
-            ids = encode(option)
-            found.append(Segment(ids, first, (len(ids) - 1,)))
-        return found
+        below = [Segment(ids, first, (len(ids) - 1,)) for ids in self.option_ids(branch)]
+        return [*super().segments(branch, first), *below]
 
     def scores(
         self, branches: Sequence[Branch], hidden: Sequence[torch.Tensor]

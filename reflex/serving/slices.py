@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from reflex.contract import Question, Request, option_keys
 from reflex.errors import ContextLengthError
 from reflex.forward.groups import by_sum
+from reflex.forward.tree import alone
 from reflex.prompts.pieces import as_line
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def cut(
             compiled = model.prepare(part, max_tokens=max_tokens - total)
         except ContextLengthError:
             raise too_long from None
-        for tree in compiled.trees:
+        for tree in (*compiled.trees, *map(alone, compiled.apart)):
             model.engine.check_length(tree)
         tokens = sum(asked.tokens for asked in compiled.asked)
         state_tokens = compiled.state_tokens
