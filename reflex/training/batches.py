@@ -26,15 +26,15 @@ Ids = tuple[int, ...]
 @dataclass(frozen=True)
 class Plan:
     """steps[s] lists micro-batches of row indices; `tokens[i]` tokens of row i's own trees; `apart[i]` what its
-    readouts have read beside them, once per micro-batch (empty where no row has any)."""
+    readouts have read beside them, once per micro-batch."""
 
     steps: tuple[tuple[tuple[int, ...], ...], ...]
     tokens: tuple[int, ...]
-    apart: tuple[tuple[Ids, ...], ...] = ()
+    apart: tuple[tuple[Ids, ...], ...]
 
     def read(self, rows: Sequence[int], known: Collection[Ids] = ()) -> int:
         """Tokens that one forward over `rows` reads; what is `known` is not read again."""
-        beside = {ids for i in rows for ids in self.apart[i]} if self.apart else set()
+        beside = {ids for i in rows for ids in self.apart[i]}
         return sum(self.tokens[i] for i in rows) + sum(map(len, beside.difference(known)))
 
     def step_tokens(self, step: int) -> int:
@@ -57,12 +57,12 @@ def plan_steps(
     apart: Sequence[tuple[Ids, ...]] = (),
 ) -> Plan:
     """Fill steps with rows in order up to `step_tokens` (a longer row is a step of its own), each step in
-    micro-batches of at most `micro_tokens` (the same).
+    micro-batches of at most `micro_tokens` (the same). `apart`: of every row, or empty where no row has any.
 
     `bucket_steps`: rows of so many steps are sorted by length before they are cut into steps, and the
     steps shuffled: less padding where each leaf is a row of its own.
     """
-    whole = Plan((), tuple(tokens), tuple(apart))
+    whole = Plan((), tuple(tokens), tuple(apart) or ((),) * len(tokens))
     order = range(len(tokens))
     if bucket_steps is None:
         steps = list(_filled(whole, order, step_tokens, micro_tokens))
@@ -101,7 +101,7 @@ def _filled(
             step.append([])
             known, last = set(), 0
         step[-1].append(row)
-        known.update(plan.apart[row] if plan.apart else ())
+        known.update(plan.apart[row])
         last += added
         total += added
     if step:
@@ -154,7 +154,7 @@ def plan_training(
             config.step_tokens,
             config.micro_tokens,
             bucket_steps=None if packable else config.bucket_steps,
-            apart=apart[:count] if known else (),
+            apart=apart[:count],
         )
 
     count = len(sizes)

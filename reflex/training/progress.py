@@ -11,13 +11,10 @@ from typing import Any
 import lightning
 
 from reflex.backbones.padding import Cells
-from reflex.quiet import quiet_lightning
 from reflex.training.checkpoint import load_newest, restore_random, save_checkpoint
 from reflex.training.config import TrainConfig
 
 log = logging.getLogger(__name__)
-
-quiet_lightning()
 
 
 class Progress(lightning.Callback):
