@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from reflex.contract import parse_request
-from reflex.errors import DeadlineError, NotReadyError, OverloadedError
+from reflex.errors import NotReadyError, OverloadedError
 from reflex.serving.batcher import Batcher, BatchStats, Ticket
 from reflex.serving.config import ServeConfig
 from reflex.serving.slices import Slice, cut
-from tests.serving import CHOICE, NOUL, SCORE, numbers, post, serving, tiny_decider
+from scripts.serve_process import numbers
+from tests.serving import CHOICE, NOUL, SCORE, post, serving, tiny_decider
 
 
 class FakeModel:
@@ -40,10 +41,6 @@ def piece(name: str, tokens: int = 10, state: str = "s", state_tokens: int = 5) 
     return Slice(name, state, state_tokens, tokens)  # type: ignore[arg-type]
 
 
-def soon() -> float:
-    return time.monotonic() + 30
-
-
 @pytest.fixture
 def model() -> FakeModel:
     return FakeModel()
@@ -64,7 +61,7 @@ def held(model: FakeModel, made: Batcher) -> Any:
     """Occupy the inference thread; returns the ticket that does."""
     model.hold.clear()
     model.entered.clear()
-    ticket = made.submit([piece("first")], soon())
+    ticket = made.submit([piece("first")])
     assert model.entered.wait(5)
     return ticket
 
@@ -72,7 +69,7 @@ def held(model: FakeModel, made: Batcher) -> Any:
 def test_what_waits_together_runs_together(model: FakeModel) -> None:
     made = batcher(model)
     first = held(model, made)
-    others = [made.submit([piece(f"r{i}")], soon()) for i in range(8)]
+    others = [made.submit([piece(f"r{i}")]) for i in range(8)]
     model.hold.set()
     assert answer(first) == {"first": ("first", 1)}
     assert [answer(t) for t in others] == [{f"r{i}": (f"r{i}", 2)} for i in range(8)]
@@ -97,7 +94,7 @@ def test_memory_is_given_back_once_per_idle_time(
     assert not given  # nothing was asked yet
     for times in (1, 2):
         idle.clear()
-        assert answer(made.submit([piece("a")], soon()))
+        assert answer(made.submit([piece("a")]))
         assert idle.wait(5)
         time.sleep(0.2)
         assert len(given) == times
@@ -113,8 +110,8 @@ def test_giving_memory_back_works_here() -> None:
 def test_a_huge_request_lets_small_ones_in_between(model: FakeModel) -> None:
     made = batcher(model, slice_tokens=100, batch_ms=0.001)
     held(model, made)
-    huge = made.submit([piece(f"huge{i}", 90) for i in range(20)], soon())
-    small = [made.submit([piece(f"small{i}", 5, f"s{i}")], soon()) for i in range(3)]
+    huge = made.submit([piece(f"huge{i}", 90) for i in range(20)])
+    small = [made.submit([piece(f"small{i}", 5, f"s{i}")]) for i in range(3)]
     model.hold.set()
     huge.future.result(10)
     when = [batch for batch, names in enumerate(model.batches) if "small2" in names]
@@ -128,7 +125,7 @@ def test_a_huge_request_lets_small_ones_in_between(model: FakeModel) -> None:
 def test_two_huge_requests_advance_in_turn(model: FakeModel) -> None:
     made = batcher(model, slice_tokens=100, batch_ms=0.001)
     held(model, made)
-    tickets = [made.submit([piece(f"{n}{i}", 90) for i in range(5)], soon()) for n in "ab"]
+    tickets = [made.submit([piece(f"{n}{i}", 90) for i in range(5)]) for n in "ab"]
     model.hold.set()
     for ticket in tickets:
         ticket.future.result(10)
@@ -140,9 +137,9 @@ def test_two_huge_requests_advance_in_turn(model: FakeModel) -> None:
 def test_a_large_state_is_not_starved(model: FakeModel) -> None:
     made = batcher(model, slice_tokens=100, batch_ms=0.001)
     held(model, made)
-    big = made.submit([piece("big", 10, "other", 5000)], soon())
+    big = made.submit([piece("big", 10, "other", 5000)])
     for i in range(5):
-        made.submit([piece(f"small{i}", 60, f"s{i}")], soon())
+        made.submit([piece(f"small{i}", 60, f"s{i}")])
     model.hold.set()
     assert answer(big) == {"big": ("big", 2)}
     made.stop()
@@ -152,9 +149,9 @@ def test_a_full_queue_refuses_with_a_time(model: FakeModel) -> None:
     made = batcher(model, max_queue=3)
     held(model, made)
     for i in range(3):
-        made.submit([piece(f"r{i}")], soon())
+        made.submit([piece(f"r{i}")])
     with pytest.raises(OverloadedError, match=r"serve\.max_queue") as caught:
-        made.submit([piece("late")], soon())
+        made.submit([piece("late")])
     assert caught.value.retry_after
     assert caught.value.retry_after >= 1
     model.hold.set()
@@ -164,8 +161,8 @@ def test_a_full_queue_refuses_with_a_time(model: FakeModel) -> None:
 def test_what_is_cancelled_never_runs(model: FakeModel) -> None:
     made = batcher(model, slice_tokens=10, batch_ms=0.001)
     held(model, made)
-    gone = made.submit([piece(f"gone{i}") for i in range(5)], soon())
-    kept = made.submit([piece("kept")], soon())
+    gone = made.submit([piece(f"gone{i}") for i in range(5)])
+    kept = made.submit([piece("kept")])
     made.cancel(gone)
     model.hold.set()
     assert kept.future.result(5)
@@ -174,26 +171,16 @@ def test_what_is_cancelled_never_runs(model: FakeModel) -> None:
     assert gone.future.cancelled()
 
 
-def test_a_deadline_passes_while_waiting(model: FakeModel) -> None:
-    made = batcher(model)
-    held(model, made)
-    late = made.submit([piece("late")], time.monotonic() - 1)
-    model.hold.set()
-    with pytest.raises(DeadlineError):
-        late.future.result(5)
-    made.stop()
-
-
 def test_a_fault_stays_with_its_request(model: FakeModel) -> None:
     made = batcher(model)
     held(model, made)
-    tickets = {name: made.submit([piece(name)], soon()) for name in ("a", "poison", "b")}
+    tickets = {name: made.submit([piece(name)]) for name in ("a", "poison", "b")}
     model.hold.set()
     assert tickets["a"].future.result(5)
     assert tickets["b"].future.result(5)
     with pytest.raises(RuntimeError, match="poison"):
         tickets["poison"].future.result(5)
-    assert made.submit([piece("after")], soon()).future.result(5)
+    assert made.submit([piece("after")]).future.result(5)
     made.stop()
 
 
@@ -208,23 +195,23 @@ class Leaving(Future[Any]):
 def test_a_client_that_leaves_in_the_last_moment_ends_nothing(model: FakeModel, name: str) -> None:
     made = batcher(model)
     held(model, made)
-    ticket = made.submit([piece(name)], soon())
+    ticket = made.submit([piece(name)])
     ticket.future = Leaving()
     assert ticket.future.cancel()
     model.hold.set()
-    assert answer(made.submit([piece("after")], soon()))["after"][0] == "after"
+    assert answer(made.submit([piece("after")]))["after"][0] == "after"
     made.stop()
 
 
 def test_stop_finishes_what_was_accepted_and_takes_no_more(model: FakeModel) -> None:
     made = batcher(model)
     held(model, made)
-    tickets = [made.submit([piece(f"r{i}")], soon()) for i in range(5)]
+    tickets = [made.submit([piece(f"r{i}")]) for i in range(5)]
     stopper = threading.Thread(target=made.stop)
     stopper.start()
     time.sleep(0.05)
     with pytest.raises(NotReadyError):
-        made.submit([piece("late")], soon())
+        made.submit([piece("late")])
     model.hold.set()
     stopper.join(5)
     assert all(ticket.future.done() for ticket in tickets)
@@ -233,10 +220,10 @@ def test_stop_finishes_what_was_accepted_and_takes_no_more(model: FakeModel) -> 
 def test_nobody_waits_alone(model: FakeModel) -> None:
     """The window opens only where company is expected."""
     made = batcher(model, window_ms=500.0)
-    made.submit([piece("a")], soon()).future.result(5)
+    made.submit([piece("a")]).future.result(5)
     start = time.perf_counter()
     for i in range(5):
-        made.submit([piece(f"r{i}")], soon()).future.result(5)
+        made.submit([piece(f"r{i}")]).future.result(5)
     assert time.perf_counter() - start < 0.25
     made.stop()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,24 +22,16 @@ from reflex.serving.metrics import Metrics
 from reflex.serving.replies import KINDS, error_reply, json_reply, openai_error
 from reflex.serving.schema import openapi
 
-Handler = Callable[[Request], Awaitable[Response]]
-
 RELEASED = "2026-01-01"
 
 
-def create_app(
-    engine: Engine,
-    config: ServeConfig,
-    keys: Keys | None = None,
-) -> FastAPI:
+def create_app(engine: Engine, config: ServeConfig, keys: Keys) -> FastAPI:
     """The app around `engine`, which it starts and stops.
 
     `/` is the playground for a browser, and tells programs what is there.
     """
-    metrics = Metrics()
+    metrics = Metrics(engine)
     engine.on_batch = metrics.batch
-    metrics.watch(engine)
-    keys = keys or Keys()
     exchange = Exchange(engine, config, keys, metrics)
 
     @asynccontextmanager
@@ -51,7 +43,6 @@ def create_app(
 
     # The interactive docs load scripts from elsewhere; the schema itself is at /openapi.json.
     app = FastAPI(title="reflex", lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.engine, app.state.metrics, app.state.exchange = engine, metrics, exchange
     if config.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -87,38 +78,25 @@ def create_app(
     async def index(request: Request) -> Response:
         if playground.wants_page(request):
             return playground.page(request)
-        return json_reply(
-            {"name": "reflex", "endpoints": sorted(ENDPOINTS)}, headers={"vary": "accept"}
-        )
+        return json_reply({"name": "reflex", "endpoints": endpoints}, headers={"vary": "accept"})
 
-    routes: list[tuple[str, str, Handler]] = [
+    doors: list[tuple[str, str, playground.Handler]] = [
         ("POST", "/v1/systemone", systemone),
         ("POST", "/v1/decisions", decisions),
         ("GET", "/v1/models", models),
         ("GET", "/health", health),
         ("GET", "/ready", ready),
         ("GET", "/metrics", prometheus),
-        ("GET", "/", index),
-        *(("GET", path, handler) for path, handler in playground.assets().items()),
     ]
-    for method, path, handler in routes:
+    endpoints = sorted([*(f"{method} {path}" for method, path, _ in doors), "GET /openapi.json"])
+    files = {"/": index, **playground.assets()}
+    for method, path, handler in (*doors, *(("GET", *file) for file in files.items())):
         app.add_route(path, handler, methods=[method], include_in_schema=False)
 
     app.add_exception_handler(ReflexError, _on_reflex_error)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.openapi = lambda: openapi(config, bool(keys))  # type: ignore[method-assign]
     return app
-
-
-ENDPOINTS = (
-    "POST /v1/systemone",
-    "POST /v1/decisions",
-    "GET /v1/models",
-    "GET /health",
-    "GET /ready",
-    "GET /metrics",
-    "GET /openapi.json",
-)
 
 
 def model_entry(engine: Engine) -> dict[str, str]:

@@ -12,14 +12,14 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from reflex.decider import Decision
-from reflex.errors import DeadlineError, NotReadyError, OverloadedError
+from reflex.errors import NotReadyError, OverloadedError
 from reflex.serving.config import ServeConfig
 from reflex.serving.memory import give_back
 from reflex.serving.slices import Slice
@@ -40,7 +40,6 @@ class Ticket:
     """
 
     slices: deque[Slice]
-    deadline: float
     future: Future[dict[str, Decision]]
     accepted: float
     unanswered: int
@@ -107,9 +106,9 @@ class Batcher:
 
     # -- the clients' side ---------------------------------------------------------------------
 
-    def submit(self, slices: Sequence[Slice], deadline: float) -> Ticket:
+    def submit(self, slices: Sequence[Slice]) -> Ticket:
         """Accept a request. Raises OverloadedError when the queue is full, NotReadyError when stopping."""
-        ticket = Ticket(deque(slices), deadline, Future(), time.monotonic(), len(slices))
+        ticket = Ticket(deque(slices), Future(), time.monotonic(), len(slices))
         with self._wake:
             if self._stopping:
                 raise NotReadyError("the server is stopping", retry_after=5.0)
@@ -123,7 +122,7 @@ class Batcher:
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
-        """The client is gone: what has not run yet never will."""
+        """The client is gone or its time is up: what has not run yet never will."""
         with self._wake:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
@@ -178,19 +177,11 @@ class Batcher:
         )
 
     def _filled(self) -> bool:
-        states: set[str] = set()
-        total = 0
-        for ticket in self._waiting:
-            total += self._cost(ticket.slices[0], states)
-            states.add(ticket.slices[0].state_key)
-        return total >= self._budget()
+        return self._tokens(ticket.slices[0] for ticket in self._waiting) >= self._budget()
 
     def _take(self) -> list[tuple[Ticket, Slice]]:
         """The next batch. Lock held."""
         now = time.monotonic()
-        for ticket in [t for t in self._waiting if t.deadline <= now]:
-            self._waiting.remove(ticket)
-            _fail(ticket, DeadlineError("not answered in time (serve.timeout_s)", retry_after=5.0))
         self._expected = max(self._expected, min(len(self._waiting), MAX_BATCH_REQUESTS))
         budget = self._budget()
         chosen: list[tuple[Ticket, Slice]] = []
@@ -221,12 +212,17 @@ class Batcher:
         known = part.state_key in states or self._cached(part.state_key)
         return part.tokens if known else part.tokens + part.state_tokens
 
-    def _run(self, batch: list[tuple[Ticket, Slice]]) -> None:
+    def _tokens(self, parts: Iterable[Slice]) -> int:
+        """What one forward over `parts` computes."""
         states: set[str] = set()
-        tokens = 0
-        for _, part in batch:
-            tokens += self._cost(part, states)
+        total = 0
+        for part in parts:
+            total += self._cost(part, states)
             states.add(part.state_key)
+        return total
+
+    def _run(self, batch: list[tuple[Ticket, Slice]]) -> None:
+        tokens = self._tokens(part for _, part in batch)
         start = time.perf_counter()
         try:
             decided = self._decide([part.compiled for _, part in batch])

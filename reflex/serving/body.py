@@ -24,7 +24,7 @@ from reflex.errors import (
     RequestError,
     brief,
 )
-from reflex.serving.held import Body
+from reflex.serving.held import Reservation
 
 MAX_DEPTH = 100
 """Containers inside containers; far above any real state and far below what any parser minds."""
@@ -47,7 +47,7 @@ MAX_PART_HEADER = 4096
 """Parts of a multipart body and bytes of one part's header, as everywhere."""
 
 
-async def read_body(request: Request, max_bytes: int, timeout_s: float, body: Body) -> bytes:
+async def read_body(request: Request, max_bytes: int, timeout_s: float, body: Reservation) -> bytes:
     """The raw body, whose size `body` is told: as announced, and as it comes.
 
     Raises BodyTooLargeError, BodyTimeoutError, OverloadedError; ClientDisconnect when the client left.
@@ -61,7 +61,7 @@ async def read_body(request: Request, max_bytes: int, timeout_s: float, body: Bo
         ) from None
 
 
-async def _read(request: Request, max_bytes: int, body: Body) -> bytes:
+async def _read(request: Request, max_bytes: int, body: Reservation) -> bytes:
     announced = request.headers.get("content-length", "")
     if announced.isdigit():
         body.reach(min(int(announced), max_bytes))
@@ -90,7 +90,7 @@ def _too_large(max_bytes: int) -> BodyTooLargeError:
 # -- content encodings -----------------------------------------------------------------------------
 
 
-def decompress(raw: bytes, encoding: str, max_bytes: int, body: Body) -> bytes:
+def decompress(raw: bytes, encoding: str, max_bytes: int, body: Reservation) -> bytes:
     """Undo Content-Encoding (several, in reverse order). Never makes more than `max_bytes` + a chunk, and tells
     `body` what is held of it: both forms.
 
@@ -112,7 +112,7 @@ def decompress(raw: bytes, encoding: str, max_bytes: int, body: Body) -> bytes:
     return raw
 
 
-def _collect(chunks: Iterator[bytes], max_bytes: int, body: Body, packed: int) -> bytes:
+def _collect(chunks: Iterator[bytes], max_bytes: int, body: Reservation, packed: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     for chunk in chunks:

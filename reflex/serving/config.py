@@ -29,7 +29,7 @@ class ServeConfig:
 
     disk_cache_dir, disk_cache_mb: where states survive a restart (null or empty = memory only), and how much.
     warm_up: answer a few requests before reporting ready.
-    log_content: log request and answer bodies (off: sizes and timings only).
+    log_level: debug, info, warning or error. log_content: log request and answer bodies (off: sizes and timings only).
     """
 
     host: str = "127.0.0.1"

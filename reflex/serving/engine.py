@@ -137,7 +137,7 @@ class Engine:
         """A few requests of different shapes, so that the first client does not pay for first times."""
         for raw in WARM_UP:
             try:
-                ticket = self.submit(self.prepare(parse_request(raw)), time.monotonic() + 3600)
+                ticket = self.submit(self.prepare(parse_request(raw)))
                 ticket.future.result()
             except ReflexError as error:  # a short context, a readout for one type only
                 log.info("warm-up: %s", error)
@@ -187,15 +187,14 @@ class Engine:
             self.decider.model, request, self.config.slice_tokens, self.config.max_request_tokens
         )
 
-    def submit(self, slices: Sequence[Slice], deadline: float) -> Ticket:
+    def submit(self, slices: Sequence[Slice]) -> Ticket:
         """Queue a prepared request. Raises OverloadedError, NotReadyError."""
-        if self._batcher is None:
-            raise NotReadyError("the model is still loading", retry_after=2.0)
-        return self._batcher.submit(slices, deadline)
+        assert self._batcher is not None  # what is prepared has a model, and that a batcher
+        return self._batcher.submit(slices)
 
     def cancel(self, ticket: Ticket) -> None:
-        if self._batcher is not None:
-            self._batcher.cancel(ticket)
+        assert self._batcher is not None
+        self._batcher.cancel(ticket)
 
     def respond(self, request: Request, decisions: dict[str, Decision]) -> Any:
         """The contract's response, with what identifies the run as `x_` fields."""

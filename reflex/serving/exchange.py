@@ -30,7 +30,7 @@ from reflex.serving.body import (
 from reflex.serving.config import ServeConfig
 from reflex.serving.decisions import Translated, to_decisions, translate
 from reflex.serving.engine import Engine
-from reflex.serving.held import Body, Held
+from reflex.serving.held import Held, Reservation
 from reflex.serving.metrics import Metrics
 from reflex.serving.replies import Door, error_reply, json_reply
 from reflex.serving.requests import check_limits, to_request
@@ -109,7 +109,9 @@ class Exchange:
             self.arriving -= 1
         return self._finish(reply, told)
 
-    async def _answer(self, http: HttpRequest, door: Door, told: Told, body: Body) -> HttpResponse:
+    async def _answer(
+        self, http: HttpRequest, door: Door, told: Told, body: Reservation
+    ) -> HttpResponse:
         deadline = time.monotonic() + self.config.timeout_s
         told.fields["key"] = self.keys.check(http.headers.get("authorization"))
         self.engine.check_ready()
@@ -123,7 +125,7 @@ class Exchange:
         kind = http.headers.get("content-type", "")
         prepared = await self._on(small, lambda: self._prepare(raw, encoding, kind, door, body))
         told.phases["prepare"] = time.perf_counter() - start
-        ticket = self.engine.submit(prepared.slices, deadline)
+        ticket = self.engine.submit(prepared.slices)
         decisions = await self._wait(http, ticket, deadline)
         start = time.perf_counter()
         reply = await self._on(small, lambda: self._respond(prepared, decisions, told))
@@ -145,7 +147,7 @@ class Exchange:
         return await asyncio.get_running_loop().run_in_executor(self.pool, work)
 
     def _prepare(
-        self, raw: bytes, encoding: str, content_type: str, door: Door, body: Body
+        self, raw: bytes, encoding: str, content_type: str, door: Door, body: Reservation
     ) -> Prepared:
         if encoding:
             raw = decompress(raw, encoding, self.max_bytes, body)

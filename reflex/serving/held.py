@@ -18,9 +18,9 @@ class Held:
         self._lock = threading.Lock()
 
     @contextmanager
-    def body(self) -> Iterator[Body]:
+    def body(self) -> Iterator[Reservation]:
         """One body; what it held is free again at the end."""
-        body = Body(self)
+        body = Reservation(self)
         try:
             yield body
         finally:
@@ -31,7 +31,7 @@ class Held:
             self.nbytes += nbytes
 
 
-class Body:
+class Reservation:
     """What one body has taken of what may be held."""
 
     def __init__(self, held: Held) -> None:

@@ -25,11 +25,12 @@ TOKENS = (16, 64, 256, 1024, 4096, 16384, 65536, 262144)
 
 
 class Metrics:
-    """Counters and histograms of one app; gauges are read from the engine when somebody asks."""
+    """Counters and histograms of one app; queue and cache are read from `engine` at every scrape."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self.registry.register(_EngineCollector(engine))
 
         def histogram(name: str, text: str, labels: tuple[str, ...], buckets: Any) -> Histogram:
             return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
@@ -58,10 +59,6 @@ class Metrics:
         self.batch_tokens.observe(stats.tokens)
         self.batch_seconds.observe(stats.seconds)
 
-    def watch(self, engine: Engine) -> None:
-        """Read queue and cache from `engine` at every scrape."""
-        self.registry.register(_EngineCollector(engine))
-
     def render(self) -> bytes:
         """The text exposition format."""
         return generate_latest(self.registry)
@@ -74,8 +71,10 @@ class _EngineCollector(Collector):
     def collect(self) -> Iterable[Any]:
         engine = self.engine
         ready = 1.0 if engine.status == "ready" else 0.0
-        yield _gauge("reflex_ready", "Whether requests are taken.", ready)
-        yield _gauge("reflex_queue_requests", "Requests waiting or running.", engine.depth)
+        yield GaugeMetricFamily("reflex_ready", "Whether requests are taken.", ready)
+        yield GaugeMetricFamily(
+            "reflex_queue_requests", "Requests waiting or running.", engine.depth
+        )
         cache = engine.cache
         if cache is None:
             return
@@ -97,7 +96,3 @@ class _EngineCollector(Collector):
             yield evicted
         yield found
         yield used
-
-
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, value=value)
