@@ -203,9 +203,11 @@ def test_fit_rows_that_share_text_with_a_benchmark_are_dropped_and_counted(tmp_p
         row("half", "mmlu", "fit", f"mmlu says {WORDS}"),
         row("measured", "reviews", "report", f"so {WORDS} indeed"),
     ]
+    claim = parse_question({**RAW, "instructions": f"Is it true that {WORDS}?"})
+    rows.append(replace(row("asked", "claims", "fit", "a text"), questions={"q": claim}))
     found = cleaned(rows, FIT)
     assert [each.id for each in found.rows] == ["own", "half", "measured"]
-    assert found.facts["overlapping"] == {"reviews": 1}
+    assert found.facts["overlapping"] == {"claims": 1, "reviews": 1}
 
 
 # -- a whole run --------------------------------------------------------------------------------

@@ -157,12 +157,12 @@ def _check_not_fitted_on(suite: Suite, path: str, fitted_on: Mapping[str, Any]) 
 
 
 def _without_overlaps(suite: Suite, fit_rows: list[Row], let: Let, named: set[str]) -> Suite:
-    from reflex.data.guard import overlapping_ids
+    from reflex.data.guard import overlapping_ids, row_texts
 
     if named & set(let):  # the whole suite was let through
         return suite
     checked = [row for row in fit_rows if not {row.source, row.family} & {OWN_HALVES, *let}]
-    shared = overlapping_ids({row.id: row.state for row in checked}) if checked else set()
+    shared = overlapping_ids({row.id: row_texts(row) for row in checked}) if checked else set()
     if not shared:
         return suite
     dropped = Counter(row.source for row in checked if row.id in shared)
