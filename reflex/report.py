@@ -98,7 +98,7 @@ def _report(given: dict[str, str]) -> int:
             print_table([cell.record for cell in cells])
             pages.append(targets[target](group_sweep(places, cells), places))
     if not pages:
-        where = f"{places.runs} and {places.results / 'records'}"
+        where = f"{places.runs} and {places.all_records}"
         if wanted:
             if (conf_dir() / "experiment" / f"{wanted}.yaml").is_file():
                 fix = f"run `python -m reflex.run experiment={wanted}` first"
@@ -118,7 +118,7 @@ def known_experiments(places: Places) -> list[str]:
     from reflex.tracking.record import find_records
 
     names = {found.record.experiment for found in find_records(places.runs).found}
-    root = places.results / "records"
+    root = places.all_records
     if root.is_dir():
         for folder in root.iterdir():
             names |= {found.record.experiment for found in find_records(folder).found}

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from reflex.metrics.intervals import mean_interval
 from reflex.reporting.comparisons import judge_sweep
 from reflex.reporting.context import (
     at_the_limit,
@@ -21,7 +22,7 @@ from reflex.reporting.context import (
 )
 from reflex.reporting.experiments import Experiment
 from reflex.reporting.page import page_sections
-from reflex.reporting.sources import mean_ece_text, mean_interval
+from reflex.reporting.sources import mean_ece_text
 from reflex.reporting.sweep import Sweep, group_sweeps
 from reflex.reporting.tables import differing_axes
 from reflex.tracking.record import Found, find_records, write_record

@@ -105,7 +105,7 @@ def items(df: pd.DataFrame) -> Items:
         described_n = np.zeros(len(df), dtype=bool)
     return Items(
         type_n=df["type"].to_numpy(dtype=object),
-        group_n=pd.factorize(groups.astype(str))[0].astype(np.int64),
+        group_n=group_codes(groups),
         options_n=options_n,
         p_nk=p_nk,
         target_nk=target_nk,
@@ -115,6 +115,11 @@ def items(df: pd.DataFrame) -> Items:
         order_row_m=order_row_m,
         order_p_mk=order_p_mk,
     )
+
+
+def group_codes(groups: pd.Series) -> Ints:
+    """A number for each row, the same for rows of one group."""
+    return np.asarray(pd.factorize(groups.astype(str))[0], dtype=np.int64)
 
 
 def check_columns(df: pd.DataFrame) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from reflex.metrics.frame import group_codes
 from reflex.metrics.paired import ALPHA, compare, holm
 from reflex.metrics.resampling import Difference, differences
 from reflex.metrics.sensitivity import ITEM_AND_PAIR, alike, joined
@@ -145,7 +146,7 @@ def _ignored(
     (difference,) = differences(
         both[["before"]].to_numpy(dtype=np.float64),
         both[["after"]].to_numpy(dtype=np.float64),
-        np.asarray(pd.factorize(both["group"].astype(str))[0], dtype=np.int64),
+        group_codes(both["group"]),
         [IGNORED],
         ["lower"],
         seed=seed,

@@ -15,8 +15,8 @@ import pandas as pd
 from reflex.errors import DataError
 from reflex.metrics import scores
 from reflex.metrics.frame import Floats, Items, check_columns, items
-from reflex.metrics.intervals import dense, plain
-from reflex.metrics.resampling import RESAMPLES, Difference, differences
+from reflex.metrics.intervals import dense
+from reflex.metrics.resampling import Difference, differences
 
 ALPHA = 0.05
 PAIRED_METRICS = {"nll": "lower", "brier": "lower", "accuracy": "higher"}
@@ -47,12 +47,6 @@ class Comparison:
     verdict: str
     sentence: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-safe."""
-        found = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        found["differences"] = {key: value.to_dict() for key, value in self.differences.items()}
-        return dict(plain(found))
-
 
 def compare(
     baseline: pd.DataFrame,
@@ -61,7 +55,6 @@ def compare(
     names: tuple[str, str] = ("baseline", "candidate"),
     metric: str = "nll",
     margin: float = 0.0,
-    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Comparison:
     """Compare two Predictions frames on the (item_id, question_id) pairs that both hold.
@@ -76,7 +69,7 @@ def compare(
     a, b = items(left), items(right)
     _check_targets(left, right, a, b, names)
     counts = _mcnemar(a, b)
-    found = _differences(a, b, resamples, seed)
+    found = _differences(a, b, seed)
     found["accuracy"] = _at_most_exact(found["accuracy"], counts)
     comparison = Comparison(
         baseline=names[0],
@@ -184,18 +177,14 @@ def _check_targets(
         )
 
 
-def _differences(a: Items, b: Items, resamples: int, seed: int) -> dict[str, Difference]:
+def _differences(a: Items, b: Items, seed: int) -> dict[str, Difference]:
     def columns(x: Items) -> Floats:
         return np.stack([scores.nll(x), scores.brier(x)], axis=1)
 
     keep_n = a.scored_n
     right_a, right_b = (scores.correct(x)[keep_n, None] for x in (a, b))
-    found = differences(
-        columns(a), columns(b), a.group_n, ["nll", "brier"], ["lower"] * 2, resamples, seed
-    )
-    found += differences(
-        right_a, right_b, a.group_n[keep_n], ["accuracy"], ["higher"], resamples, seed
-    )
+    found = differences(columns(a), columns(b), a.group_n, ["nll", "brier"], ["lower"] * 2, seed)
+    found += differences(right_a, right_b, a.group_n[keep_n], ["accuracy"], ["higher"], seed)
     return {difference.metric: difference for difference in found}
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from reflex.metrics.frame import Floats, Ints
@@ -69,6 +70,13 @@ class Difference:
         )
 
     @property
+    def interval(self) -> str:
+        """The 95 % interval as text, a dash where there is none."""
+        if self.low is None or self.high is None:
+            return "–"
+        return f"{self.low:+.4f} to {self.high:+.4f}"
+
+    @property
     def p_at_most(self) -> bool:
         """Whether no resample crossed zero: then `p_value` is the smallest that so many resamples can tell."""
         if self.resampled is None or self.p_value is None:
@@ -100,10 +108,8 @@ class Difference:
         return replace(wider, p_value=min(wider.p_beyond()))
 
 
-def bootstrap_means(
-    sum_gm: Floats, count_gm: Floats, resamples: int = RESAMPLES, seed: int = 0
-) -> Floats:
-    """Ratio-of-sums means (resamples × M) of M columns when groups are drawn with replacement.
+def bootstrap_means(sum_gm: Floats, count_gm: Floats, seed: int = 0) -> Floats:
+    """Ratio-of-sums means (RESAMPLES × M) of M columns when groups are drawn with replacement.
 
     `sum_gm`, `count_gm`: per group and column, the sum of the values and the number of rows. A
     resample that drew no row of a column repeats that column's full mean.
@@ -111,16 +117,20 @@ def bootstrap_means(
     groups = len(sum_gm)
     rng = np.random.default_rng(seed)
     full_m = sum_gm.sum(axis=0) / np.maximum(count_gm.sum(axis=0), 1)
-    step = max(1, min(resamples, _CELLS // groups))
+    step = max(1, _CELLS // groups)
     parts = []
-    for start in range(0, resamples, step):
-        rows = min(step, resamples - start)
-        drawn = rng.integers(groups, size=(rows, groups)) + np.arange(rows)[:, None] * groups
-        times_rg = np.bincount(drawn.ravel(), minlength=rows * groups).reshape(rows, groups)
-        weight_rg = times_rg.astype(np.float64)
+    for start in range(0, RESAMPLES, step):
+        weight_rg = drawn_times(rng, min(step, RESAMPLES - start), groups).astype(np.float64)
         count_rm = weight_rg @ count_gm
         parts.append(np.where(count_rm > 0, weight_rg @ sum_gm / np.maximum(count_rm, 1), full_m))
     return np.concatenate(parts)
+
+
+def drawn_times(rng: np.random.Generator, resamples: int, groups: int) -> Ints:
+    """How often each group is drawn in each resample (resamples × groups), drawing with replacement."""
+    drawn_rg = rng.integers(groups, size=(resamples, groups))
+    own_rg = drawn_rg + np.arange(resamples)[:, None] * groups
+    return np.bincount(own_rg.ravel(), minlength=own_rg.size).reshape(own_rg.shape)
 
 
 def differences(
@@ -129,7 +139,6 @@ def differences(
     group_n: Ints,
     names: list[str],
     better_when: list[str],
-    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[Difference]:
     """Paired differences of M columns of per-row values over the same n rows, sharing their
@@ -144,7 +153,7 @@ def differences(
         starts_g = np.searchsorted(codes_n[order], np.arange(groups))
         sum_gm = np.add.reduceat(delta_nm[order], starts_g, axis=0)
         count_gm = np.bincount(codes_n, minlength=groups)[:, None].astype(np.float64)
-        resampled_rm = bootstrap_means(sum_gm, count_gm, resamples, seed)
+        resampled_rm = bootstrap_means(sum_gm, count_gm, seed)
     found = []
     for column, (name, direction) in enumerate(zip(names, better_when, strict=True)):
         delta_n = delta_nm[:, column]
@@ -182,17 +191,13 @@ def detectable_accuracy(discordance: float, n: float) -> float | None:
         return None
     alpha, beta = float(ndtri((1 + LEVEL) / 2)), float(ndtri(POWER))
 
-    def missed(delta: float) -> bool:
+    def short_of(delta: float) -> float:
         reach = alpha * math.sqrt(discordance) + beta * math.sqrt(discordance - delta**2)
-        return delta * math.sqrt(n) < reach
+        return reach - delta * math.sqrt(n)
 
-    low, high = 0.0, discordance
-    if missed(high):
+    if short_of(discordance) > 0:
         return None
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if missed(middle) else (low, middle)
-    return high
+    return float(brentq(short_of, 0, discordance))
 
 
 def _power(groups: float, comparisons: int = 1) -> float:

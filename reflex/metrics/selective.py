@@ -8,6 +8,7 @@ from scipy.special import expit, logit, ndtri
 
 from reflex.metrics.frame import Floats, Ints
 from reflex.metrics.intervals import LEVEL, MIN_GROUPS, Metric, dense, effective_groups, metric
+from reflex.metrics.resampling import drawn_times
 
 RESAMPLES = 2000
 
@@ -39,8 +40,7 @@ def aurc(
     step = max(1, 2_000_000 // n)
     for start in range(0, RESAMPLES, step):
         rows = min(step, RESAMPLES - start)
-        drawn = rng.integers(groups, size=(rows, groups)) + np.arange(rows)[:, None] * groups
-        counts_rg = np.bincount(drawn.ravel(), minlength=rows * groups).reshape(rows, groups)
+        counts_rg = drawn_times(rng, rows, groups)
         areas.append(_area(counts_rg[:, codes_n].astype(np.float64), wrong_n, block_n))
     low, high = np.quantile(np.concatenate(areas), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return metric(value, n, low, high, **extras)

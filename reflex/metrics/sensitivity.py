@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from reflex.errors import DataError
-from reflex.metrics.frame import Bools, Floats, Ints
+from reflex.metrics.frame import Bools, Floats, group_codes
 from reflex.metrics.intervals import Metric, mean, share
 from reflex.readouts.merge import per_wording, wording_disagreement
 
@@ -76,10 +76,6 @@ def joined(df: pd.DataFrame, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _groups(df: pd.DataFrame) -> Ints:
-    return np.asarray(pd.factorize(df["group"].astype(str))[0], dtype=np.int64)
-
-
 def _yes(df: pd.DataFrame, column: str) -> Floats:
     if (df["type"] != "noul").any():
         bad = df.loc[df["type"] != "noul", "question_id"].iloc[0]
@@ -92,7 +88,7 @@ def _yes(df: pd.DataFrame, column: str) -> Floats:
 def _opposites(pairs: pd.DataFrame) -> dict[str, Metric]:
     p_a, p_b = _yes(pairs, "probabilities"), _yes(pairs, "probabilities_b")
     t_a, t_b = _yes(pairs, "target"), _yes(pairs, "target_b")
-    groups = _groups(pairs)
+    groups = group_codes(pairs["group"])
     return {
         "opposite_gap": mean(
             np.abs(p_a - (1 - p_b)), groups, labels=float(np.abs(t_a - (1 - t_b)).mean())
@@ -115,7 +111,7 @@ def _paraphrases(pairs: pd.DataFrame) -> dict[str, Metric]:
     answers = list(zip(pairs["probabilities"], pairs["probabilities_b"]))
     gap = np.array([np.abs(np.subtract(a, b)).sum() / 2 for a, b in answers])
     flips = np.array([float(np.argmax(a) != np.argmax(b)) for a, b in answers])
-    groups = _groups(pairs)
+    groups = group_codes(pairs["group"])
     return {"paraphrase_gap": mean(gap, groups), "paraphrase_flips": share(flips, groups)}
 
 
@@ -128,7 +124,7 @@ def _wordings(df: pd.DataFrame) -> dict[str, Metric]:
         top_w = per_wording(table, int(wordings)).argmax(axis=1)
         far.append(wording_disagreement(table, int(wordings)))
         flips.append(float(len(set(top_w.tolist())) > 1))
-    groups = _groups(df)
+    groups = group_codes(df["group"])
     return {
         "wording_disagreement": mean(np.array(far), groups),
         "wording_flips": share(np.array(flips), groups),

@@ -12,8 +12,7 @@ from reflex.metrics import sensitivity
 from reflex.reporting.hand import harmless
 from reflex.reporting.tables import (
     NOTHING,
-    cell_label,
-    differing_axes,
+    cell_labels,
     entry_text,
     markdown_table,
     number,
@@ -37,14 +36,16 @@ ON_ALL_ROWS = (
 
 def calibration_text(cells: Sequence[Found]) -> str:
     """Temperatures, errors on rows and families left out, warnings, per cell that fitted something."""
-    fitted = [cell for cell in cells if cell.record.data.get("calibration")]
+    records = [cell.record for cell in cells]
+    fitted = [
+        (harmless(label), record.data["calibration"])
+        for label, record in zip(cell_labels(records), records, strict=True)
+        if record.data.get("calibration")
+    ]
     if not fitted:
         return ""
-    axes = differing_axes([cell.record for cell in cells])
     temperatures, errors, remarks, families = [], [], [], []
-    for cell in fitted:
-        label = harmless(cell_label(cell.record, axes))
-        found: Mapping[str, Any] = cell.record.data["calibration"]
+    for label, found in fitted:
         for bucket, value in found.get("temperatures", {}).items():
             temperatures.append([label, harmless(bucket), number(value, 3)])
         for bucket, fallback in found.get("fallbacks", {}).items():
@@ -115,14 +116,13 @@ def sensitivity_table(cells: Sequence[Found]) -> str:
     """Opposite, reworded and ensemble questions; beside each what perfect answers would show. Empty
     where no cell asked any."""
     records = [cell.record for cell in cells]
-    axes = differing_axes(records)
     rows = []
-    for record in records:
+    for record, label in zip(records, cell_labels(records), strict=True):
         for name in sensitivity.DEFINITIONS:
             entry = record.metrics.get(name)
             if entry is not None:
-                label, n = harmless(cell_label(record, axes)), str(entry.get("n", NOTHING))
-                rows.append([label, name, entry_text(entry), number(entry.get("labels")), n])
+                of_labels, n = number(entry.get("labels")), str(entry.get("n", NOTHING))
+                rows.append([harmless(label), name, entry_text(entry), of_labels, n])
     if not rows:
         return ""
     table = markdown_table(["cell", "metric", "value", "of the labels", "n"], rows, left=2)

@@ -83,9 +83,7 @@ def _judge(block: dict[str, Any], baseline: str, cells: dict[str, Found], settin
         found = {"verdict": "cannot tell", "sentence": "The rule cannot be applied.", "details": {}}
     return Judged(
         setting=setting,
-        verdict=found["verdict"],
-        sentence=found["sentence"],
-        details=found["details"],
+        **found,
         comparisons=comparisons,
         problems=problems,
         baseline=baseline,

@@ -21,7 +21,7 @@ from reflex.metrics.resampling import differences
 from reflex.reporting.comparisons import Judged
 from reflex.reporting.hand import harmless
 from reflex.reporting.predictions import read_once
-from reflex.reporting.tables import CELL_METRICS, NOTHING, cell_label, differing_axes, number
+from reflex.reporting.tables import CELL_METRICS, cell_labels, number
 from reflex.reporting.words import cell_word, in_brackets
 from reflex.tracking.record import Found
 
@@ -131,23 +131,20 @@ def _not_shown_better(one: Judged) -> dict[str, Difference]:
 
 
 def _gap(above: Difference) -> str:
-    interval = NOTHING
-    if above.low is not None and above.high is not None:
-        interval = f"{number(above.low, sign=True)} to {number(above.high, sign=True)}"
     word = "worse" if judge(above) == "worse" else "cannot tell"
-    return f"{number(above.value, sign=True)} ({interval}, {word})"
+    return f"{number(above.value, sign=True)} ({above.interval}, {word})"
 
 
 def tied_text(cells: Sequence[Found]) -> str:
     """One line per cell that often gives several options exactly the same largest probability; empty where none
     does."""
-    axes = differing_axes([cell.record for cell in cells])
+    labels = cell_labels([cell.record for cell in cells])
     lines = []
-    for cell in cells:
+    for cell, label in zip(cells, labels, strict=True):
         found = uniform(cell)
         if found.tied > TIED_SHARE * found.n:
             lines.append(
-                f"{harmless(cell_label(cell.record, axes))}: {found.tied} of {found.n} answers give several options "
+                f"{harmless(label)}: {found.tied} of {found.n} answers give several options "
                 "exactly the same largest probability. The first declared of them counts as the answer, so that "
                 "accuracy, ECE and AURC of this cell follow the order of options there."
             )
@@ -156,13 +153,13 @@ def tied_text(cells: Sequence[Found]) -> str:
 
 def at_the_limit(cells: Sequence[Found]) -> str:
     """One sentence naming the cells and buckets whose temperature is the largest or smallest that is tried."""
-    axes = differing_axes([cell.record for cell in cells])
+    labels = cell_labels([cell.record for cell in cells])
     found = []
-    for cell in cells:
+    for cell, label in zip(cells, labels, strict=True):
         fitted = (cell.record.data.get("calibration") or {}).get("temperatures") or {}
         stopped = [key for key, value in fitted.items() if at_bound(value)]
         if stopped:
-            found.append(f"{cell_label(cell.record, axes)} ({', '.join(sorted(stopped))})")
+            found.append(f"{label} ({', '.join(sorted(stopped))})")
     if not found:
         return ""
     return harmless(

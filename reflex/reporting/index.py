@@ -10,7 +10,7 @@ from reflex.files import write_atomic
 from reflex.reporting.experiments import read_experiment
 from reflex.reporting.hand import SIGNATURE, Section, harmless, read_blocks, weave
 from reflex.reporting.sweep import Places, read_manifest
-from reflex.reporting.tables import markdown_table
+from reflex.reporting.tables import NOTHING, markdown_table
 
 
 def write_index(places: Places) -> Path:
@@ -32,7 +32,7 @@ def index_path(places: Places) -> Path:
 def index_sections(places: Places) -> list[Section]:
     """The generated part of the index, newest experiment first."""
     found = []
-    root = places.results / "records"
+    root = places.all_records
     for folder in sorted(root.iterdir()) if root.is_dir() else []:
         manifest = read_manifest(folder) if folder.is_dir() else {}
         if manifest.get("experiment") and (places.results / f"{folder.name}.md").exists():
@@ -59,7 +59,7 @@ def _without_result(places: Places, answered: set[str]) -> str:
     folder = os.path.relpath(places.experiments, places.results.resolve()).replace(os.sep, "/")
     asked = [(page.stem, read_experiment(places.experiments, page.stem)) for page in pages]
     rows = [
-        [f"[{harmless(each.title)}]({folder}/{name}.md)", harmless(each.question or "–")]
+        [f"[{harmless(each.title)}]({folder}/{name}.md)", harmless(each.question or NOTHING)]
         for name, each in asked
         if name not in answered
     ]
@@ -70,7 +70,7 @@ def _row(name: str, manifest: dict[str, Any]) -> list[str]:
     title = harmless(manifest.get("title") or name)
     return [
         f"[{title}]({name}.md)",
-        harmless(manifest.get("question") or "–"),
-        harmless(manifest.get("verdict") or "–"),
+        harmless(manifest.get("question") or NOTHING),
+        harmless(manifest.get("verdict") or NOTHING),
         str(manifest.get("finished", ""))[:10],
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from reflex.metrics import reliability
 from reflex.reporting.predictions import predictions_of
-from reflex.reporting.tables import cell_label, differing_axes
+from reflex.reporting.tables import cell_labels
 from reflex.tracking.record import Found
 
 if TYPE_CHECKING:
@@ -30,9 +30,12 @@ def reliability_svg(cells: Sequence[Found]) -> bytes | None:
     answer that can be right or wrong.
     """
     drawn = cells[:MOST_CELLS]
-    axes = differing_axes([cell.record for cell in cells])
-    tables = [(cell, reliability(predictions_of(cell), bins=BINS)) for cell in drawn]
-    tables = [(cell, table) for cell, table in tables if not table.empty]
+    labels = cell_labels([cell.record for cell in cells])
+    tables = [
+        (label, reliability(predictions_of(cell), bins=BINS))
+        for label, cell in zip(labels, drawn, strict=False)  # every cell has a label, drawn or not
+    ]
+    tables = [(label, table) for label, table in tables if not table.empty]
     if not tables:
         return None
 
@@ -40,7 +43,7 @@ def reliability_svg(cells: Sequence[Found]) -> bytes | None:
         top, bottom = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
         top.plot([0, 1], [0, 1], color="#888888", linewidth=1, linestyle="--")
         width = 1 / BINS / (len(tables) + 1)
-        for index, (cell, table) in enumerate(tables):
+        for index, (label, table) in enumerate(tables):
             colour = COLOURS[index]
             rates = table["accuracy"].to_numpy()
             bars: Any = [rates - table["low"].to_numpy(), table["high"].to_numpy() - rates]
@@ -54,7 +57,7 @@ def reliability_svg(cells: Sequence[Found]) -> bytes | None:
                 linewidth=1.2,
                 elinewidth=0.7,
                 capsize=2,
-                label=cell_label(cell.record, axes),
+                label=label,
             )
             share = table["n"] / table["n"].sum()
             place = table["left"] + width * (index + 1)

@@ -10,7 +10,7 @@ from reflex.reporting.hand import harmless
 from reflex.reporting.plots import COLOURS, MARKERS, MOST_CELLS, as_svg
 from reflex.reporting.predictions import predictions_of
 from reflex.reporting.sources import constant_answer
-from reflex.reporting.tables import NOTHING, cell_label, differing_axes, markdown_table, number
+from reflex.reporting.tables import NOTHING, cell_labels, markdown_table, number
 from reflex.reporting.words import sources, word_of
 from reflex.tracking.record import Found
 
@@ -42,11 +42,12 @@ def published_table(cells: Sequence[Found]) -> str:
     facts = compared(cells)
     if not facts:
         return ""
-    axes = differing_axes([cell.record for cell in cells])
+    labels = cell_labels([cell.record for cell in cells])
     rows = []
-    for cell in cells:
-        label = harmless(cell_label(cell.record, axes))
-        rows.append([f"**{label}**", "this page", *(_with_word(cell, name) for name in facts)])
+    for cell, label in zip(cells, labels, strict=True):
+        rows.append(
+            [f"**{harmless(label)}**", "this page", *(_with_word(cell, name) for name in facts)]
+        )
     rows.append(
         [
             "majority answer",
@@ -77,7 +78,7 @@ def published_svg(cells: Sequence[Found]) -> bytes | None:
     facts = compared(cells)
     if not facts:
         return None
-    axes = differing_axes([cell.record for cell in cells])
+    labels = cell_labels([cell.record for cell in cells])
     drawn = cells[:MOST_CELLS]
     places = {name: len(facts) - 1 - index for index, name in enumerate(facts)}
 
@@ -91,11 +92,11 @@ def published_svg(cells: Sequence[Found]) -> bytes | None:
         for index, cell in enumerate(drawn):
             shift = 0.22 * ((index + 1) / (len(drawn) + 1) - 0.5) * 2
             entries = {places[name] - shift: _accuracy(cell, name) for name in facts}
-            _draw_cell(plot, entries, MARKERS[index], COLOURS[index], cell_label(cell.record, axes))
+            _draw_cell(plot, entries, MARKERS[index], COLOURS[index], labels[index])
         plot.scatter([], [], s=14, color="#bbbbbb", label="published")
         plot.plot([], [], "|", markersize=10, color="#555555", label="majority answer")
-        labels = [f"{name} ({_words(cells, name)})" for name in facts]
-        plot.set_yticks([places[name] for name in facts], labels, fontsize="small")
+        ticks = [f"{name} ({_words(cells, name)})" for name in facts]
+        plot.set_yticks([places[name] for name in facts], ticks, fontsize="small")
         plot.set(xlabel="accuracy", xlim=(-0.02, 1.02), ylim=(-0.6, len(facts) - 0.4))
         figure.legend(loc="outside lower center", ncols=3, fontsize="small", frameon=False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from reflex.benchmarks.s1.definitions import FAST, SUBSETS
 from reflex.metrics import Metric
 from reflex.metrics.baselines import constant_correct
 from reflex.metrics.frame import items
-from reflex.metrics.intervals import mean
+from reflex.metrics.intervals import mean, mean_interval
 from reflex.metrics.scores import correct
 from reflex.reporting.hand import harmless
 from reflex.reporting.predictions import predictions_of
@@ -22,8 +21,7 @@ from reflex.reporting.tables import (
     CELL_METRICS,
     NOTHING,
     SPLIT_METRICS,
-    cell_label,
-    differing_axes,
+    cell_labels,
     entry_text,
     markdown_table,
     number,
@@ -49,7 +47,7 @@ def sources_table(cells: Sequence[Found]) -> str:
     says anything of its sources."""
     records = [cell.record for cell in cells]
     names = list(dict.fromkeys(name for record in records for name in sources(record)))
-    axes = differing_axes(records)
+    labels = cell_labels(records)
     frames = [predictions_of(cell) for cell in cells] if names else []
     rows = []
     for name in names:
@@ -60,9 +58,9 @@ def sources_table(cells: Sequence[Found]) -> str:
             why = harmless(facts.get("reason", NOTHING))
             rows.append([harmless(name), harmless(facts["word"]), why, *dashes])
             continue
-        for record, frame in zip(records, frames, strict=True):
+        for record, label, frame in zip(records, labels, frames, strict=True):
             if name in sources(record):
-                rows.append(_row(name, record, frame, cell_label(record, axes)))
+                rows.append(_row(name, record, frame, label))
     if not rows:
         return ""
     first, *rest = (CELL_METRICS[name] for name in SPLIT_METRICS)
@@ -114,9 +112,8 @@ def mean_ece_text(cells: Sequence[Found]) -> str:
     """Per cell the unweighted mean of `ece_10` over the suite's sources, beside that of a calibrated model with
     the same confidences; empty with fewer than two sources that have rows."""
     records = [cell.record for cell in cells]
-    axes = differing_axes(records)
     lines = []
-    for record in records:
+    for record, label in zip(records, cell_labels(records), strict=True):
         by_source = record.by.get("source", {})
         entries = [
             shown_entry(by_source[name], "ece_10") for name in sources(record) if name in by_source
@@ -124,13 +121,13 @@ def mean_ece_text(cells: Sequence[Found]) -> str:
         found = [entry for entry in entries if entry and entry.get("value") is not None]
         if len(found) < 2 or len(found) < len(entries):
             continue
-        mean = sum(entry["value"] for entry in found) / len(found)
+        middle = sum(entry["value"] for entry in found) / len(found)
         calibrated = sum(entry.get("reference_mean") or 0.0 for entry in found) / len(found)
         soft = sum("ece_10_soft" in by_source.get(name, {}) for name in sources(record))
         against_labels = f", {soft} of them against the labels' own probabilities" if soft else ""
         lines.append(
-            f"- {harmless(cell_label(record, axes))}: mean ECE-10 over {len(found)} sources"
-            f"{against_labels}{in_brackets(cell_word(record))} {number(mean)} (calibrated: {number(calibrated)})"
+            f"- {harmless(label)}: mean ECE-10 over {len(found)} sources"
+            f"{against_labels}{in_brackets(cell_word(record))} {number(middle)} (calibrated: {number(calibrated)})"
         )
     return "\n".join(lines)
 
@@ -138,11 +135,15 @@ def mean_ece_text(cells: Sequence[Found]) -> str:
 def macro_text(cells: Sequence[Found]) -> str:
     """The suite's macro accuracy with its weakest word, per cell, or why there is none; over a choice of subsets
     that is no suite, their mean, which is not called a macro. Empty where no suite has one."""
-    records = [cell.record for cell in cells if "macro" in (cell.record.data.get("facts") or {})]
-    axes = differing_axes([cell.record for cell in cells])
+    everyone = [cell.record for cell in cells]
+    labelled = [
+        (label, record)
+        for label, record in zip(cell_labels(everyone), everyone, strict=True)
+        if "macro" in (record.data.get("facts") or {})
+    ]
     rows: list[list[str]] = []
     lacking: dict[str, None] = {}
-    for record in records:
+    for label, record in labelled:
         facts = record.data["facts"]
         by_source = record.by.get("source", {})
         accuracy = {
@@ -166,14 +167,14 @@ def macro_text(cells: Sequence[Found]) -> str:
         entries = [by_source[name]["accuracy"] for name in facts["macro"]["subsets"]]
         rows.append(
             [
-                harmless(cell_label(record, axes)),
+                harmless(label),
                 harmless(word),
                 entry_text({"value": found["value"], **mean_interval(entries)}),
                 str(found["n"]),
                 str(sum(entry["n"] for entry in entries)),
             ]
         )
-    suite = all(set(record.data["facts"]["macro"]["subsets"]) in SUITES for record in records)
+    suite = all(set(record.data["facts"]["macro"]["subsets"]) in SUITES for _, record in labelled)
     parts = [f"No macro is given: {harmless(why)}." for why in lacking]
     if rows and not suite:
         parts.append("No macro is given: these subsets are a choice of ours. Their mean:")
@@ -181,19 +182,6 @@ def macro_text(cells: Sequence[Found]) -> str:
         name = "macro accuracy" if suite else "mean accuracy"
         parts.append(markdown_table(["cell", "weakest word", name, "subsets", "n"], rows, left=2))
     return "\n\n".join(parts)
-
-
-def mean_interval(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """`low` and `high` of the unweighted mean of independent shares from their own 95 % intervals (MOVER: G. Zou
-    and A. Donner, Construction of confidence limits about effect measures, Statistics in Medicine 2008); empty where
-    one has none."""
-    if any(entry.get("low") is None or entry.get("high") is None for entry in entries):
-        return {}
-    k = len(entries)
-    mean = sum(entry["value"] for entry in entries) / k
-    below = math.sqrt(sum((entry["value"] - entry["low"]) ** 2 for entry in entries)) / k
-    above = math.sqrt(sum((entry["high"] - entry["value"]) ** 2 for entry in entries)) / k
-    return {"low": mean - below, "high": mean + above}
 
 
 def notes_text(cells: Sequence[Found]) -> str:

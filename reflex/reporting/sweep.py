@@ -35,9 +35,14 @@ class Places:
     def experiments(self) -> Path:
         return self.results.resolve().parent / "experiments"
 
+    @property
+    def all_records(self) -> Path:
+        """The committed records behind all pages."""
+        return self.results / "records"
+
     def records(self, name: str) -> Path:
         """The committed records behind a page."""
-        return self.results / "records" / name
+        return self.all_records / name
 
     def experiment(self, sweep: Sweep) -> Experiment:
         """What the sweep's experiment asks; its title names suite and backbone where they are not its own."""

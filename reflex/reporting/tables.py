@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from reflex.metrics import holm
+from reflex.metrics.paired import LABELS
 from reflex.remote.remote import OF_THE_SERVER
 from reflex.reporting.comparisons import Judged
 from reflex.reporting.hand import harmless
@@ -78,11 +80,13 @@ def differing_axes(records: Sequence[RunRecord]) -> list[str]:
     return found
 
 
-def cell_label(record: RunRecord, axes: Sequence[str]) -> str:
-    """The cell by the axes that differ, or by its name."""
-    if not axes:
-        return record.name
-    return ", ".join(f"{key}={axis_value(record, key)}" for key in axes)
+def cell_labels(records: Sequence[RunRecord]) -> list[str]:
+    """Each cell by the axes in which they differ; one cell by its name."""
+    axes = differing_axes(records)
+    return [
+        ", ".join(f"{key}={axis_value(record, key)}" for key in axes) or record.name
+        for record in records
+    ]
 
 
 def axis_value(record: RunRecord, key: str) -> str:
@@ -100,18 +104,14 @@ def sample_size(metrics: Mapping[str, Any]) -> str:
     return str(n) if scored in (None, n) else f"{n} ({scored} with one gold answer)"
 
 
-def text_columns(records: Sequence[RunRecord]) -> int:
-    """How many columns of `cell_rows` are text: the cell, and its word where a suite has words."""
-    return max(1, len(differing_axes(records))) + any(map(cell_word, records))
-
-
-def cell_rows(records: Sequence[RunRecord]) -> tuple[list[str], list[list[str]]]:
-    """Heading and one row per finished cell: its axes, word, metrics, sample size and cost."""
+def cell_rows(records: Sequence[RunRecord]) -> tuple[list[str], list[list[str]], int]:
+    """Heading and one row per finished cell: its axes, word, metrics, sample size and cost; and how many of the
+    columns, the first ones, are text."""
     axes = differing_axes(records)
     shown = [name for name in CELL_METRICS if any(name in record.metrics for record in records)]
     words = [cell_word(record) for record in records]
-    head = [*(axes or ["cell"]), *(["word"] if any(words) else [])]
-    head = [*head, *(CELL_METRICS[name] for name in shown), "n", "tokens/decision", "ms/decision"]
+    texts = [*(axes or ["cell"]), *(["word"] if any(words) else [])]
+    head = [*texts, *(CELL_METRICS[name] for name in shown), "n", "tokens/decision", "ms/decision"]
     rows = []
     for record, word in zip(records, words, strict=True):
         cost = record.cost
@@ -125,27 +125,26 @@ def cell_rows(records: Sequence[RunRecord]) -> tuple[list[str], list[list[str]]]
                 number(cost.get("ms_per_decision"), 2),
             ]
         )
-    return head, rows
+    return head, rows, len(texts)
 
 
 def cells_table(cells: Sequence[Found]) -> str:
     """The table of finished cells."""
-    records = [cell.record for cell in cells]
-    head, rows = cell_rows(records)
+    head, rows, texts = cell_rows([cell.record for cell in cells])
     escaped = [[harmless(text) for text in row] for row in rows]
-    return markdown_table(head, escaped, left=text_columns(records))
+    return markdown_table(head, escaped, left=texts)
 
 
 def split_table(cells: Sequence[Found], column: str) -> str:
     """Metrics per value of `column` (such as "type") and cell, with the value's word; empty where no record
     has any."""
     records = [cell.record for cell in cells]
-    axes = differing_axes(records)
+    labels = cell_labels(records)
     values = sorted({value for record in records for value in record.by.get(column, {})})
     words = [words_by(cell, column) if column in cell.record.by else {} for cell in cells]
     rows = []
     for value in values:
-        for record, known in zip(records, words, strict=True):
+        for record, label, known in zip(records, labels, words, strict=True):
             metrics = record.by.get(column, {}).get(value)
             if metrics is None:
                 continue
@@ -153,7 +152,7 @@ def split_table(cells: Sequence[Found], column: str) -> str:
                 [
                     harmless(value),
                     *([harmless(known.get(value, NOTHING))] if any(words) else []),
-                    harmless(cell_label(record, axes)),
+                    harmless(label),
                     *(entry_text(shown_entry(metrics, name)) for name in SPLIT_METRICS),
                     sample_size(metrics),
                 ]
@@ -176,33 +175,23 @@ def failed_table(cells: Sequence[Found]) -> str:
 
 def comparison_table(judged: Judged) -> str:
     """Every paired difference, candidate minus baseline, with what could have been detected."""
-    from reflex.metrics import holm
-    from reflex.metrics.paired import LABELS
-
     adjusted: dict[str, dict[str, float]] = {}
     for metric in LABELS:
-        raw = {
-            name: found.differences[metric].p_value
-            for name, found in judged.comparisons.items()
-            if metric in found.differences
-        }
+        raw = {name: each.differences[metric].p_value for name, each in judged.comparisons.items()}
         adjusted[metric] = holm({name: p for name, p in raw.items() if p is not None})
     rows = []
     for name, found in judged.comparisons.items():
         for metric, one in found.differences.items():
-            interval = NOTHING
-            if one.low is not None and one.high is not None:
-                interval = f"{number(one.low, sign=True)} to {number(one.high, sign=True)}"
             rows.append(
                 [
                     harmless(f"{name} − {found.baseline}"),
-                    LABELS.get(metric, metric),
+                    LABELS[metric],
                     number(one.baseline),
                     number(one.candidate),
                     number(one.value, sign=True),
-                    interval,
+                    one.interval,
                     p_text(one.p_value, one.p_at_most),
-                    p_text(adjusted.get(metric, {}).get(name), one.p_at_most),
+                    p_text(adjusted[metric].get(name), one.p_at_most),
                     str(one.n),
                     number(
                         one.detectable_of(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reflex.reporting.tables import cell_rows, text_columns
+from reflex.reporting.tables import cell_rows
 from reflex.tracking.record import RunRecord
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ def print_table(records: Sequence[RunRecord], console: Console | None = None) ->
     out = console or Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     done = [record for record in records if record.status == "finished"]
     if done:
-        head, rows = cell_rows(done)
-        texts = text_columns(done)
+        head, rows, texts = cell_rows(done)
         table = Table(title=done[0].experiment or done[0].group, title_justify="left")
         for index, name in enumerate(head):
             table.add_column(

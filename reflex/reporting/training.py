@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reflex.reporting.hand import harmless
-from reflex.reporting.tables import NOTHING, cell_label, differing_axes, markdown_table, number
+from reflex.reporting.tables import NOTHING, cell_labels, markdown_table, number
 from reflex.tracking.record import Found
 
 SHARES = (0.1, 0.2, 0.5, 1.0)
@@ -20,14 +20,13 @@ def training_table(cells: Sequence[Found]) -> str:
     records = [cell.record for cell in cells]
     if not any("training" in record.data for record in records):
         return ""
-    axes = differing_axes(records)
     rows = []
-    for record in records:
+    for record, label in zip(records, cell_labels(records), strict=True):
         facts = record.data.get("training") or {}
         curve = {round(share, 1): loss for share, loss in facts.get("curve", ())}
         rows.append(
             [
-                harmless(cell_label(record, axes)),
+                harmless(label),
                 *(str(facts.get(key, NOTHING)) for key in ("rows", "steps", "tokens")),
                 *(number(curve.get(share), 3) for share in SHARES),
             ]

@@ -96,10 +96,9 @@ def told(comparisons: list[Comparison]) -> Iterator[str]:
         yield f"{each.n} answers in both, {each.groups} groups{dropped}"
         yield f"{'':10} {'a':>9} {'b':>9} {'b - a':>9}  {'95 % interval':22} {'p':>7} {'80 % power':>10}"
         for name, d in each.differences.items():
-            interval = "–" if d.low is None else f"{d.low:+.4f} to {d.high:+.4f}"
             yield (
                 f"{name:10} {_number(d.baseline)} {_number(d.candidate)} {_number(d.value, '+')}  "
-                f"{interval:22} {_number(d.p_value, width=7)} {_number(d.detectable, width=10)}"
+                f"{d.interval:22} {_number(d.p_value, width=7)} {_number(d.detectable, width=10)}"
             )
         m = each.mcnemar
         yield (
