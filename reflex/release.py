@@ -72,6 +72,21 @@ def released(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def file_hashes(folder: Path) -> dict[str, str]:
+    """sha256 of every file of `folder`, by its path there."""
+    return {
+        path.relative_to(folder).as_posix(): sha256_of(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def hashes_of(record: RunRecord) -> dict[str, str | None]:
+    """What has to be loaded for it to be what the record measured (see `loading.check_loaded`)."""
+    weights = {name: record.backbone.get(name) for name in ("weights_sha256", "adapter_sha256")}
+    return {**weights, "prompt_hash": record.prompt_hash}
+
+
 def check_backbone(record: RunRecord) -> None:
     """Raise ConfigError for a run whose backbone no other machine could load."""
     source = record.config["backbone"]["source"]

@@ -50,7 +50,7 @@ def _record_failure(cfg: DictConfig, error: Exception) -> None:
     try:
         record = getattr(get_class(cfg.task._target_), "failed", None)
         if record is not None:
-            record(instantiate(cfg.task), cfg, error)
+            record(cfg, error)
     except Exception as second:
         say(second, "error: the failure could not be recorded: ")
 

@@ -20,6 +20,7 @@ from reflex.assets import sha256_of
 from reflex.calibration.fitted import FILE as CALIBRATION
 from reflex.errors import ConfigError, RecordError
 from reflex.files import write_atomic, write_folder
+from reflex.release import file_hashes, hashes_of
 from reflex.tracking.record import RECORD, RunRecord, json_text, read_record
 
 STABLE = Path("releases") / "stable.json"
@@ -91,21 +92,12 @@ def release_folder(folder: Path, record: RunRecord, name: str | None) -> Path:
 
 def entry_for(folder: Path, record: RunRecord, gate: dict[str, Any]) -> dict[str, Any]:
     """The entry that pins every file of `folder` (a release, relative to here) and what is loaded with it."""
-    files = {
-        path.relative_to(folder).as_posix(): sha256_of(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    files = file_hashes(folder)
     return {
         "path": folder.as_posix(),
         "run": record.hash,
         "released": record.finished[:10],
-        "hashes": {
-            "record_sha256": files[RECORD],
-            "weights_sha256": record.backbone.get("weights_sha256"),
-            "adapter_sha256": record.backbone.get("adapter_sha256"),
-            "prompt_hash": record.prompt_hash,
-        },
+        "hashes": {"record_sha256": files[RECORD], **hashes_of(record)},
         "files": files,
         "gate": gate,
     }

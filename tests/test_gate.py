@@ -29,13 +29,13 @@ from reflex.errors import (
 from reflex.loading import check_loaded
 from reflex.metrics.gate import judge, non_inferior
 from reflex.metrics.resampling import Difference
+from reflex.release import hashes_of
 from reflex.stable import STABLE, entry_for, read_stable, stable_folder, write_stable
 from reflex.tasks.gate import (
     GateConfig,
     check_servable,
-    hashes_of,
-    is_kept,
     judged,
+    kept_answers,
     load_suites,
     tell,
 )
@@ -302,11 +302,13 @@ def test_kept_answers_that_cannot_be_read_are_asked_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "kept.parquet"
-    assert not is_kept(file)
+    assert kept_answers(file) is None
     file.write_bytes(predictions_bytes(GOOD))
-    assert is_kept(file)
+    again = kept_answers(file)
+    assert again is not None
+    assert list(again["item_id"]) == list(GOOD["item_id"])
     file.write_bytes(b"torn")
-    assert not is_kept(file)
+    assert kept_answers(file) is None
     assert f"{file}: cannot be read; asked again" in caplog.text
 
 

@@ -16,8 +16,9 @@ from reflex.data.jsonl import write_lines
 from reflex.data.rows import Row, write_jsonl
 from reflex.errors import ConfigError, ContaminationError, RecordError
 from reflex.files import write_folder
+from reflex.metrics.intervals import mean_interval
 from reflex.release import manifest_of
-from reflex.reporting.sources import mean_ece_text, mean_interval
+from reflex.reporting.sources import mean_ece_text
 from reflex.tasks.lineage import ROWS, all_trained_on, part_folders
 from reflex.tasks.release import Release, contamination, copy_parts, guard_report
 from reflex.tasks.release_card import card
@@ -217,8 +218,7 @@ def test_the_mark_that_was_missed_is_told_as_measured(cells: dict[str, Found], r
 def test_the_card_of_the_embedded_release_is_what_the_code_writes() -> None:
     manifest = manifest_of(EMBEDDED)
     assert manifest is not None
-    fitted = EMBEDDED / "calibration.json"
-    calibration = json.loads(fitted.read_text())
+    calibration = json.loads((EMBEDDED / "calibration.json").read_text())
     own = (EMBEDDED / "README.md").read_text()
     assert card(manifest, calibration, EMBEDDED) == own
     (all_rows,) = [line for line in own.splitlines() if line.startswith("| all | 0.6")]
@@ -234,7 +234,7 @@ def test_the_card_of_the_embedded_release_is_what_the_code_writes() -> None:
         "600 items of MMLU's test split, and samples of multinli, pubmedqa, squad2. civil_comments, aegis2, "
         "helpsteer2 had none and were refused by name alone. The 30000 rows"
     ) in own
-    assert contamination(manifest["training"], fitted) == manifest["contamination"]
+    assert contamination(manifest["training"], calibration) == manifest["contamination"]
     titled = card({**manifest, "name": "Another title"}, calibration, Path("elsewhere/it"))
     assert titled.startswith("# Another title\n")
     assert "\npython -m reflex.serve run=elsewhere/it\n" in titled
@@ -330,7 +330,7 @@ def test_a_head_over_an_older_adapter_tells_and_guards_both_trainings(
         "sst5": 1,
         "emotion": 1,
     }
-    assert "told to let boolq through" in contamination(facts, tmp_path / "none.json")
+    assert "told to let boolq through" in contamination(facts, None)
 
     monkeypatch.setenv("REFLEX_DATA", str(tmp_path))
     evidence = "The quick brown fox jumps over the lazy dog near the river"
@@ -369,14 +369,12 @@ def test_an_adapter_that_tells_nothing_is_told_beside_a_trained_head(tmp_path: P
     assert all_trained_on([unknown]) is None
 
 
-def test_temperatures_fitted_on_half_of_mmlu_are_told(tmp_path: Path) -> None:
-    fitted = tmp_path / "calibration.json"
-    fitted.write_text(json.dumps({"fitted_on": {"sources": ["mmlu"]}}))
+def test_temperatures_fitted_on_half_of_mmlu_are_told() -> None:
+    fitted: dict[str, Any] = {"fitted_on": {"sources": ["mmlu"]}}
     half = " The temperatures were fitted on items of one half of the MMLU test split: "
     told = contamination({}, fitted)
     assert "no row of the MMLU test split for training, and" in told
     assert half in told
     assert half in contamination({"allow": ["boolq"]}, fitted)
     assert half in contamination(None, fitted)
-    fitted.write_text(json.dumps({"fitted_on": {"sources": ["mmlu_validation"]}}))
-    assert half not in contamination({}, fitted)
+    assert half not in contamination({}, {"fitted_on": {"sources": ["mmlu_validation"]}})

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import reflex
 from reflex.benchmarks.base import Suite, row_counts
+from reflex.benchmarks.left_out import answered_only
 from reflex.benchmarks.words import word_of
 from reflex.contract import ChoiceAnswer, NoulAnswer, ScoreAnswer, parse_question
 from reflex.data.rows import Row
@@ -29,7 +30,6 @@ from reflex.remote.kept import ANSWERS, Kept
 from reflex.remote.remote import RemoteModel
 from reflex.serving.source import locate
 from reflex.tasks.remote import check_unchanged
-from reflex.tasks.unanswered import answered_only
 from reflex.tracking.predictions import read_predictions
 from reflex.tracking.record import read_record
 from tests import cli

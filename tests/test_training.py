@@ -803,7 +803,7 @@ def test_a_training_from_before_a_correction_is_not_taken_for_its_successor(tmp_
     ):
         cfg = compose([*common, f"readout={readout}", f"train={method}", f"device.dtype={dtype}"])
         cfg.mixture.sources = dict.fromkeys(sources, 1.0)
-        train.run_folder(cfg)
+        train.training_identity(cfg)
         assert told[-1].get("corrections", []) == mended, number
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -844,23 +844,23 @@ def test_a_training_is_told_by_the_heads_that_it_goes_on_from(tmp_path, monkeypa
         cfg.mixture.sources = {"emotion": 1.0}
         return cfg
 
-    plain = train.run_folder(configured())[1].facts
+    plain = train.training_identity(configured())[1].facts
     assert set(plain) == {"weights", "adapter", "dtype", "prompt", "mixture", "train"}
     one, other = tmp_path / "one.safetensors", tmp_path / "other.safetensors"
     one.write_bytes(b"one")
     other.write_bytes(b"one")
     cfg = configured(f"readout.pointer.weights={one}")
-    first = train.run_folder(cfg)[1].facts
+    first = train.training_identity(cfg)[1].facts
     assert first == {**plain, "heads": {"pointer": sha256(b"one").hexdigest()}}
     same = configured(f"readout.pointer.weights={other}")
-    assert train.run_folder(same)[1].facts == first
+    assert train.training_identity(same)[1].facts == first
     folder = tmp_path / "named"
     folder.mkdir()
     write_begun(folder, cfg)
     (folder / "rows.jsonl").touch()
     check_same(folder, cfg)
     one.write_bytes(b"two")
-    assert train.run_folder(cfg)[1].facts != first
+    assert train.training_identity(cfg)[1].facts != first
     with pytest.raises(ConfigError, match=r"went on from other heads .* train\.fresh=true"):
         check_same(folder, cfg)
 

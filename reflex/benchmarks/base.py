@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -57,6 +60,11 @@ def limited(rows: list[Row], limit: int | None, salt: str = "limit") -> list[Row
 def measured(rows: list[Row]) -> list[Row]:
     """The rows that figures are over: those that are not of split `fit`, where there are any others."""
     return [row for row in rows if row.split != "fit"] or rows
+
+
+def files_sha256(hashes: Mapping[str, str]) -> str:
+    """One hash over those of several files, or parts, by name."""
+    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
 
 
 def row_counts(rows: list[Row]) -> dict[str, Any]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from hydra.utils import instantiate
 
-from reflex.benchmarks.base import Suite, fit_names, limited, row_counts
+from reflex.benchmarks.base import Suite, files_sha256, fit_names, limited, row_counts
 from reflex.checks import check_limit
 from reflex.data.rows import Row
 from reflex.errors import ConfigError, DataError
@@ -60,7 +58,7 @@ class Combined:
         read = {name: [row for row in scored if row.source == name] for name in sources}
         hashes = {name: suite.facts.get("data_sha256", "") for name, suite in suites.items()}
         facts: dict[str, Any] = {
-            "data_sha256": hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest(),
+            "data_sha256": files_sha256(hashes),
             "sources": {name: {**each, **row_counts(read[name])} for name, each in sources.items()},
             "licences": {
                 name: licence

@@ -6,15 +6,13 @@ one of the suites of `gate.suites`, which a candidate release has to pass.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, limited
+from reflex.benchmarks.base import Suite, files_sha256, limited
 from reflex.benchmarks.files import (
     FETCH,
     HubFile,
@@ -23,6 +21,7 @@ from reflex.benchmarks.files import (
     local_file,
     local_objects,
     need,
+    note_id,
 )
 from reflex.checks import check_choice, check_limit, check_names
 from reflex.contract import Question, option_keys, parse_question
@@ -195,12 +194,11 @@ class External:
         if not rows:
             reasons = "; ".join(f"{name}: {each['reason']}" for name, each in sources.items())
             raise MissingDataError(f"no external rows at all. {reasons}")
-        canonical = json.dumps(hashes, sort_keys=True).encode()
         return Suite(
             name=self.name,
             rows=rows,
             facts={
-                "data_sha256": hashlib.sha256(canonical).hexdigest(),
+                "data_sha256": files_sha256(hashes),
                 "sources": sources,
                 "files": hashes,
                 "licences": {name: SOURCES[name].licence for name in self.sets},
@@ -239,9 +237,7 @@ class External:
         rows = [_row(name, where, raw, labels) for where, raw in raws]
         seen: dict[str, str] = {}
         for row, (where, _) in zip(rows, raws, strict=True):
-            if row.id in seen:
-                raise DataError(f"{where}: id {row.id!r} was already used in {seen[row.id]}")
-            seen[row.id] = where
+            note_id(seen, row.id, where)
         return rows, path, local
 
 

@@ -49,6 +49,13 @@ def need(raw: dict[str, Any], names: Iterable[str], where: str) -> None:
         )
 
 
+def note_id(seen: dict[str, str], name: str, where: str) -> None:
+    """Note in `seen` (id → place) where an id stands. Raises DataError naming both places of one that is used twice."""
+    if name in seen:
+        raise DataError(f"{where}: id {name!r} was already used in {seen[name]}")
+    seen[name] = where
+
+
 @dataclass(frozen=True)
 class HubFile:
     """One file of a hub dataset. `revision` is a branch, tag or commit."""

@@ -6,10 +6,10 @@ has the raters' own distribution as its label, so what a perfect answerer would 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from reflex.assets import RegistryAsset
+from reflex.assets import HUMAN_RATINGS, RegistryAsset
 from reflex.benchmarks.base import Suite
 from reflex.benchmarks.human_ratings import HumanRatings
 from reflex.contract import Question, parse_question
@@ -53,11 +53,13 @@ class QuestionSensitivity:
 
     def load(self) -> Suite:
         """Fetches the asset the first time. Raises AssetError or DataError."""
-        return self._with_questions(self._texts().load())
+        return self.load_from(HUMAN_RATINGS)
 
     def load_from(self, asset: RegistryAsset) -> Suite:
         """`load` from another asset of the same shape (the tests have a tiny one)."""
-        return self._with_questions(self._texts().load_from(asset))
+        suite = self._texts().load_from(asset)
+        facts: dict[str, Any] = {**suite.facts, "question_pairs": PAIRS}
+        return Suite(self.name, [_asked(row) for row in suite.rows], facts)
 
     def _texts(self) -> HumanRatings:
         return HumanRatings(
@@ -68,10 +70,6 @@ class QuestionSensitivity:
             limit=self.limit,
         )
 
-    def _with_questions(self, suite: Suite) -> Suite:
-        facts: dict[str, Any] = {**suite.facts, "question_pairs": PAIRS}
-        return Suite(self.name, [_asked(row) for row in suite.rows], facts)
-
 
 def _asked(row: Row) -> Row:
     shares = row.labels["sentiment"]
@@ -81,13 +79,5 @@ def _asked(row: Row) -> Row:
         "not_positive": 1 - shares["positive"],
         "negative": shares["negative"],
     }
-    return Row(
-        id=row.id,
-        state=row.state,
-        questions=QUESTIONS,
-        labels={name: parse_label(QUESTIONS[name], p, name) for name, p in yes.items()},
-        source=row.source,
-        family=row.family,
-        split=row.split,
-        group=row.group,
-    )
+    labels = {name: parse_label(QUESTIONS[name], p, name) for name, p in yes.items()}
+    return replace(row, questions=QUESTIONS, labels=labels)

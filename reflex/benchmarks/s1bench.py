@@ -7,13 +7,12 @@ Every subset carries a word (how sure it is that these are S1Bench's items) and 
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from reflex.assets import sha256_of
-from reflex.benchmarks.base import Suite, limited
+from reflex.benchmarks.base import Suite, files_sha256, limited
 from reflex.benchmarks.files import download
 from reflex.benchmarks.s1.board import published
 from reflex.benchmarks.s1.definitions import (
@@ -26,6 +25,7 @@ from reflex.benchmarks.s1.definitions import (
 )
 from reflex.benchmarks.s1.items import UPSTREAMS, Item, hub_items, local_items, local_path
 from reflex.benchmarks.s1.selection import Selection, select, weakest
+from reflex.benchmarks.words import ABSENT
 from reflex.checks import check_choice, check_limit, check_names
 from reflex.contract import option_keys
 from reflex.data.contamination import blocked_subsets
@@ -111,13 +111,12 @@ class S1Bench:
             reasons = "; ".join(f"{name}: {each['reason']}" for name, each in sources.items())
             raise MissingDataError(f"no S1Bench rows at all. {reasons}")
         words = [each["word"] for each in sources.values()]
-        lacking = [name for name in names if sources[name]["word"] in ("missing", "withheld")]
-        canonical = json.dumps(hashes, sort_keys=True).encode()
+        lacking = [name for name in names if sources[name]["word"] in ABSENT]
         return Suite(
             name=self.name,
             rows=rows,
             facts={
-                "data_sha256": hashlib.sha256(canonical).hexdigest(),
+                "data_sha256": files_sha256(hashes),
                 "sources": sources,
                 "macro": {
                     "subsets": list(names),

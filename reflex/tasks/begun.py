@@ -15,6 +15,7 @@ from reflex.tasks.facts import head_hashes
 from reflex.tasks.identity import PINNED
 from reflex.tasks.lineage import (
     BEGUN,
+    CONFIG,
     RESULT,
     ROWS,
     begun_with,
@@ -26,9 +27,6 @@ from reflex.tracking.record import json_text
 
 COMPARED = ("seed", "backbone", "prompt", "readout", "orders", "mixture", "train")
 """Groups and keys that a training may depend on, beside the dtype of the device and the trainer's precision."""
-
-CONFIG = "config.json"
-"""The configuration of a training, in its folder from its beginning on."""
 
 
 def write_begun(folder: Path, cfg: DictConfig) -> None:

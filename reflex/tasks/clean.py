@@ -9,7 +9,6 @@ one is used, only the other is measured.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
-from reflex.benchmarks.words import ABSENT
 from reflex.errors import CalibrationError, ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -86,8 +84,7 @@ def clean_suite(cfg: DictConfig, suite: Suite) -> Suite:
     if halves:
         suite = _other_half(suite)
     if calibration.fits:
-        splits = {row.split for row in suite.rows}
-        check_parts(calibration.name, SPLIT in splits, bool(splits - {SPLIT}))
+        check_parts(calibration.name, {row.split for row in suite.rows})
     kept = {SPLIT} if calibration.fits else set()
     suite = _withheld(suite, let, kept)
     if not {row.split for row in suite.rows} - kept:
@@ -101,9 +98,12 @@ def clean_suite(cfg: DictConfig, suite: Suite) -> Suite:
     return suite
 
 
-def check_parts(name: str, fit: bool, measured: bool) -> None:
-    """Raise CalibrationError unless there are rows to fit on and others to measure."""
-    for there, split in ((fit, "fit"), (measured, "report")):
+def check_parts(name: str, splits: Iterable[str]) -> None:
+    """Raise CalibrationError unless among rows of these splits are some to fit on and others to measure."""
+    from reflex.calibration.fit import SPLIT
+
+    found = set(splits)
+    for there, split in ((SPLIT in found, SPLIT), (bool(found - {SPLIT}), "report")):
         if not there:
             raise CalibrationError(
                 f"calibration={name} needs rows of split fit to fit on and others to be "
@@ -157,24 +157,20 @@ def _check_not_fitted_on(suite: Suite, path: str, fitted_on: Mapping[str, Any]) 
 
 
 def _without_overlaps(suite: Suite, fit_rows: list[Row], let: Let, named: set[str]) -> Suite:
+    from reflex.benchmarks.left_out import without
     from reflex.data.guard import overlapping_ids, row_texts
 
     if named & set(let):  # the whole suite was let through
         return suite
     checked = [row for row in fit_rows if not {row.source, row.family} & {OWN_HALVES, *let}]
     shared = overlapping_ids({row.id: row_texts(row) for row in checked}) if checked else set()
-    if not shared:
-        return suite
-    dropped = Counter(row.source for row in checked if row.id in shared)
-    return replace(
-        suite,
-        rows=[row for row in suite.rows if row.id not in shared],
-        facts={**suite.facts, "overlapping": dict(sorted(dropped.items()))},
-    )
+    return without(suite, shared, "overlapping")
 
 
 def _other_half(suite: Suite) -> Suite:
     """Of the halves, rows of split report alone: any other split may be or hide what was fitted on."""
+    from reflex.benchmarks.left_out import absent
+
     rows = [row for row in suite.rows if row.source != OWN_HALVES or row.split == "report"]
     if len(rows) == len(suite.rows):
         return suite
@@ -185,28 +181,9 @@ def _other_half(suite: Suite) -> Suite:
     return replace(suite, rows=rows, facts={**suite.facts, "sources": sources})
 
 
-def absent(before: Mapping[str, Any], word: str, reason: str) -> dict[str, Any]:
-    """What a suite says of a source none of whose rows is measured."""
-    kept = {key: value for key, value in before.items() if key in ("licence", "published")}
-    return {"word": word, "reason": reason, "n": 0, **kept}
-
-
-def with_sources(facts: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str, Any]:
-    """A suite's facts with those of its sources replaced, and its macro told from them."""
-    found = {**facts, "sources": dict(sources)}
-    if "macro" in facts:
-        lacking = [
-            name
-            for name in facts["macro"]["subsets"]
-            if sources.get(name, {}).get("word") in ABSENT
-        ]
-        complete = facts["macro"]["complete"] and not lacking
-        word = facts["macro"]["word"] if complete else None
-        found["macro"] = {**facts["macro"], "complete": complete, "lacking": lacking, "word": word}
-    return found
-
-
 def _withheld(suite: Suite, let: Let, kept_splits: set[str]) -> Suite:
+    from reflex.benchmarks.left_out import absent, with_sources
+
     if not let:
         return suite
     rows = [row for row in suite.rows if row.split in kept_splits or not withheld(row.source, let)]

@@ -79,9 +79,8 @@ class Evaluate:
         """What is measured, and fitted on where the calibration fits."""
         return load_suite(cfg)
 
-    def failed(self, cfg: DictConfig, error: Exception) -> None:
-        """Record a sweep's cell for which `run` raised: it was not identified yet."""
-        record_failure(cfg, error)
+    failed = staticmethod(record_failure)
+    """Records a sweep's cell for which `run` raised: it was not identified yet."""
 
     def _run(self, cfg: DictConfig, suite: Suite, identity: RunIdentity, folder: Path) -> int:
         from reflex.build import to_object
@@ -140,7 +139,7 @@ class Evaluate:
         from reflex.evaluation.suite import run_suite
         from reflex.remote.remote import remote_model
         from reflex.tasks.fitting import Raw, read_content_free, recorded_scores, settle
-        from reflex.tasks.numbers import data_facts, measured
+        from reflex.tasks.numbers import data_facts, finished
 
         if remote_model(cfg):
             from reflex.tasks.remote import measure
@@ -166,14 +165,6 @@ class Evaluate:
             "items_sha256": data["items_sha256"],
         }
         settled = settle(cfg, calibration, raw, fitted_on, content_free)
-        return (
-            {
-                "backbone": raw.backbone,
-                "prompt_hash": raw.prompt_hash,
-                "data": {**data, **({"calibration": settled.facts} if settled.facts else {})},
-                **measured(suite, settled.measured, cfg.seed),
-                "cost": raw.cost,
-            },
-            settled.measured,
-            settled.files,
-        )
+        if settled.facts:
+            data["calibration"] = settled.facts
+        return finished(raw, settled, suite, data, cfg.seed)

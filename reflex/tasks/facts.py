@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from reflex.assets import sha256_of
 from reflex.errors import DataError
-from reflex.readouts.base import used_readouts
+from reflex.readouts.base import head_weights
 from reflex.tasks.clean import clean_suite
 from reflex.tasks.smoke import shrink_rows
 
@@ -71,7 +71,7 @@ def cell_facts(cfg: DictConfig, suite: Suite) -> dict[str, Any]:
 
 def told_facts(suite: Suite, record: RunRecord) -> dict[str, Any]:
     """What the suite says of the rows of a recorded cell that were answered."""
-    from reflex.tasks.unanswered import answered_only
+    from reflex.benchmarks.left_out import answered_only
 
     missing = set(record.data.get("unanswered") or ())
     served = record.served or {"base_url": None, "health": {}}
@@ -100,10 +100,9 @@ def _calibration(cfg: DictConfig) -> str | None:
 
 def head_hashes(cfg: DictConfig) -> dict[str, str]:
     """Hash of the trained weights of each readout in use that has any."""
-    found = {}
-    for name in used_readouts(cfg.readout):
-        path = cfg.readout[name].get("weights")
-        # A path that is no file is refused where the head is loaded.
-        if path is not None and Path(path).is_file():
-            found[name] = sha256_of(Path(path))
-    return found
+    # A path that is no file is refused where the head is loaded.
+    return {
+        name: sha256_of(Path(path))
+        for name, path in head_weights(cfg.readout).items()
+        if Path(path).is_file()
+    }

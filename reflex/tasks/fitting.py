@@ -70,7 +70,7 @@ def settle(
             measured.reset_index(drop=True),
             files={FIT_PREDICTIONS: predictions_bytes(fit_rows)},
         )
-    check_parts(calibration.name, bool(len(fit_rows)), bool(len(measured)))
+    check_parts(calibration.name, raw.predictions["split"])
     let = check_fit(cfg.benchmark, calibration, fit_rows)
     probes = None
     if calibration.prior == CONTENT_FREE and content_free is not None:

@@ -23,7 +23,7 @@ from reflex.errors import (
     MissingDataError,
     RecordError,
 )
-from reflex.readouts.base import used_readouts
+from reflex.readouts.base import head_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,23 +132,26 @@ class Gate:
         from reflex.evaluation.suite import run_suite
         from reflex.files import write_atomic
         from reflex.loading import check_loaded, recorded_config
+        from reflex.release import hashes_of
         from reflex.tasks.cells import free_memory
         from reflex.tracking.predictions import predictions_bytes, read_predictions
 
         files = {
             name: kept / f"{answers_key(folder, suite)}.parquet" for name, suite in suites.items()
         }
-        todo = [name for name, file in files.items() if not is_kept(file)]
-        if todo:
+        tried = {name: kept_answers(file) for name, file in files.items()}
+        found = {name: frame for name, frame in tried.items() if frame is not None}
+        if todo := [name for name in files if name not in found]:
             decider = build_decider(recorded_config(folder))
             check_loaded(decider, record.hash[:16], hashes_of(record))
             for name in todo:
                 log.info("%s: asking %s", record.hash[:16], name)
                 answered = run_suite(decider, suites[name].rows, self.batch_tokens).predictions
                 write_atomic(files[name], predictions_bytes(answered))
+                found[name] = read_predictions(files[name])
             del decider
             free_memory()
-        return {name: read_predictions(file) for name, file in files.items()}
+        return {name: found[name] for name in files}
 
 
 # -- what may be a candidate -----------------------------------------------------------------------
@@ -160,9 +163,7 @@ def check_servable(folder: Path, record: RunRecord) -> None:
 
     if manifest_of(folder) is not None:
         return
-    readout = record.config["readout"]
-    heads = [readout.get(name) or {} for name in used_readouts(readout)]
-    if record.config["backbone"].get("adapter") or any(head.get("weights") for head in heads):
+    if record.config["backbone"].get("adapter") or head_weights(record.config["readout"]):
         raise ConfigError(
             f"run {record.hash[:16]}: its adapter or heads lie outside its folder; put them together "
             "first with task=release, and give run=<that folder>"
@@ -173,12 +174,6 @@ def check_servable(folder: Path, record: RunRecord) -> None:
             "with task=release, or evaluate with the calibration fitted in the run"
         )
     check_backbone(record)
-
-
-def hashes_of(record: RunRecord) -> dict[str, str | None]:
-    """What has to be loaded for it to be what the record measured (see `loading.check_loaded`)."""
-    weights = {name: record.backbone.get(name) for name in ("weights_sha256", "adapter_sha256")}
-    return {**weights, "prompt_hash": record.prompt_hash}
 
 
 # -- suites and what is kept -----------------------------------------------------------------------
@@ -213,18 +208,17 @@ def load_suites(config: GateConfig) -> tuple[dict[str, Suite], dict[str, str]]:
     return suites, missing
 
 
-def is_kept(file: Path) -> bool:
-    """Whether predictions of an earlier try are here and can be read."""
+def kept_answers(file: Path) -> pd.DataFrame | None:
+    """Predictions of an earlier try; None where there are none that can be read."""
     from reflex.tracking.predictions import read_predictions
 
     if not file.is_file():
-        return False
+        return None
     try:
-        read_predictions(file)
+        return read_predictions(file)
     except RecordError:
         log.warning("%s: cannot be read; asked again", file)
-        return False
-    return True
+        return None
 
 
 def answers_key(folder: Path, suite: Suite) -> str:
@@ -232,11 +226,11 @@ def answers_key(folder: Path, suite: Suite) -> str:
     from reflex.assets import sha256_of
     from reflex.data.rows import rows_sha256
     from reflex.tasks.identity import NUMERICS, digest
-    from reflex.tracking.environment import package_versions
+    from reflex.tracking.environment import HASHED_PACKAGES, package_versions
 
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix == ".json")
     own = [[path.name, sha256_of(path)] for path in files]
-    packages = package_versions(("torch", "transformers", "tokenizers"))
+    packages = package_versions(HASHED_PACKAGES)
     return digest([own, rows_sha256(suite.rows), NUMERICS, packages])[:24]
 
 
@@ -282,11 +276,10 @@ def tell(judgement: Judgement) -> None:
     width = max((len(check.set) for check in judgement.checks), default=0)
     for check in judgement.checks:
         d = check.difference
-        interval = "–" if d.low is None else f"{d.low:+.4f} to {d.high:+.4f}"
         word = "better" if check.better else "within the margin" if check.allowed else "not allowed"
         print(
             f"{check.set:{width}}  {check.metric:16} {d.baseline:8.4f} → {d.candidate:8.4f}  "
-            f"{d.value:+.4f} ({interval}), n {d.n}: {word}"
+            f"{d.value:+.4f} ({d.interval}), n {d.n}: {word}"
         )
     for reason in judgement.reasons:
         print(f"refused: {reason}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from reflex.errors import RecordError, brief
-from reflex.readouts.base import used_readouts
+from reflex.readouts.base import head_weights
 
 if TYPE_CHECKING:
     from reflex.data.rows import Row
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 RESULT = "training.json"
 ROWS = "rows.jsonl"
 MIXTURE = "mixture.json"
+CONFIG = "config.json"
+"""The configuration of a training, in its folder from its beginning on."""
 BEGUN = "begun.json"
 """What a training began with that its configuration does not say (reflex/tasks/begun.py writes it)."""
 
@@ -58,7 +60,7 @@ def trained_on(folder: Path) -> dict[str, Any] | None:
         if seen and each["rows"]:
             each["times_seen"] *= seen[name] / each["rows"]
             each["rows"] = seen[name]
-    if (config := read_json(folder / "config.json")) is not None:
+    if (config := read_json(folder / CONFIG)) is not None:
         facts["train"] = config.get("train")
         facts["augment"] = (config.get("mixture") or {}).get("augment")
         facts["allow"] = (config.get("mixture") or {}).get("allow") or []
@@ -91,9 +93,7 @@ def part_folders(config: Mapping[str, Any]) -> list[Path]:
 
     A head may have been trained on top of an adapter of another folder, never the other way round.
     """
-    readout = config["readout"]
-    parts = [(readout.get(name) or {}).get("weights") for name in used_readouts(readout)]
-    parts.append(config["backbone"].get("adapter"))
+    parts = [*head_weights(config["readout"]).values(), config["backbone"].get("adapter")]
     return list(dict.fromkeys(Path(path).parent.resolve() for path in parts if path))
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from reflex.benchmarks.base import Suite
+    from reflex.tasks.fitting import Raw, Settled
 
 
 def data_facts(suite: Suite) -> dict[str, Any]:
@@ -21,6 +22,26 @@ def data_facts(suite: Suite) -> dict[str, Any]:
         "n_rows": len(suite.rows),
         "facts": suite.facts,
     }
+
+
+def finished(
+    raw: Raw, settled: Settled, suite: Suite, data: dict[str, Any], seed: int
+) -> tuple[dict[str, Any], pd.DataFrame, dict[str, bytes]]:
+    """Everything a finished record says beyond its identity, the predictions that count, and further files.
+
+    `suite` is the one that figures are of, `data` what the record says of the rows that were read.
+    """
+    return (
+        {
+            "backbone": raw.backbone,
+            "prompt_hash": raw.prompt_hash,
+            "data": data,
+            **measured(suite, settled.measured, seed),
+            "cost": raw.cost,
+        },
+        settled.measured,
+        settled.files,
+    )
 
 
 def measured(suite: Suite, predictions: pd.DataFrame, seed: int) -> dict[str, Any]:

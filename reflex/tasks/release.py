@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 
 from reflex.contract import TYPES
 from reflex.errors import ConfigError, ContaminationError, RecordError, brief
-from reflex.readouts.base import used_readouts
+from reflex.readouts.base import head_weights
 
 if TYPE_CHECKING:
     from reflex.tracking.record import RunRecord
@@ -71,15 +71,16 @@ class Release:
 
 def fill(work: Path, source: Path, record: RunRecord, title: str, out: Path) -> dict[str, Any]:
     """Put every file of the release that will lie in `out` into `work`; returns its manifest."""
-    from reflex.assets import sha256_of
     from reflex.calibration.fitted import FILE as CALIBRATION
-    from reflex.release import MANIFEST, SCHEMA
+    from reflex.release import MANIFEST, SCHEMA, file_hashes
+    from reflex.tasks.lineage import read_json
     from reflex.tasks.release_card import card
     from reflex.tracking.predictions import read_predictions
     from reflex.tracking.record import RECORD
 
     parts, training = copy_parts(work, source, record)
     shutil.copyfile(source / RECORD, work / RECORD)
+    calibration = read_json(work / CALIBRATION)
     manifest: dict[str, Any] = {
         "schema": SCHEMA,
         "name": title,
@@ -91,7 +92,7 @@ def fill(work: Path, source: Path, record: RunRecord, title: str, out: Path) -> 
         "readout": {kind: record.config["readout"][kind] for kind in TYPES},
         "orders": record.config["orders"],
         "training": training,
-        "contamination": contamination(training, work / CALIBRATION),
+        "contamination": contamination(training, calibration),
         "guard": guard_report(record),
         "suite": {key: record.data.get(key) for key in ("suite", "sha256", "n_rows")},
         "measured_splits": read_predictions(source)["split"].value_counts().to_dict(),
@@ -99,14 +100,8 @@ def fill(work: Path, source: Path, record: RunRecord, title: str, out: Path) -> 
         "by": record.by,
         "parts": parts,
     }
-    fitted = work / CALIBRATION
-    calibration = json.loads(fitted.read_text(encoding="utf-8")) if fitted.is_file() else None
     (work / "README.md").write_text(card(manifest, calibration, out), encoding="utf-8")
-    manifest["files"] = {
-        str(path.relative_to(work)): sha256_of(path)
-        for path in sorted(work.rglob("*"))
-        if path.is_file()
-    }
+    manifest["files"] = file_hashes(work)
     text = json.dumps(manifest, indent=1, ensure_ascii=False, default=str)
     (work / MANIFEST).write_text(text + "\n", encoding="utf-8")
     return manifest
@@ -139,15 +134,15 @@ def guard_report(record: RunRecord) -> dict[str, Any]:
     return found
 
 
-def contamination(training: dict[str, Any] | None, calibration: Path) -> str:
+def contamination(training: dict[str, Any] | None, calibration: dict[str, Any] | None) -> str:
     """What the guard did for the training and the calibration of a release, or was told not to do."""
     from reflex.tasks.clean import OWN_HALVES
 
     let = set((training or {}).get("allow") or [])
     mmlu = "no row of the MMLU test split"
     halves = ""
-    if calibration.is_file():
-        fitted_on = json.loads(calibration.read_text(encoding="utf-8")).get("fitted_on", {})
+    if calibration is not None:
+        fitted_on = calibration.get("fitted_on", {})
         let |= {*(fitted_on.get("contamination") or {})}
         if OWN_HALVES in fitted_on.get("sources", ()):
             mmlu += " for training"
@@ -190,8 +185,7 @@ def copy_parts(
         parts["backbone.adapter"] = "adapter"
     heads = {
         name: _existing(weights, f"readout.{name}.weights")
-        for name in used_readouts(config["readout"])
-        if (weights := (config["readout"].get(name) or {}).get("weights"))
+        for name, weights in head_weights(config["readout"]).items()
     }
     one_file = len({path.resolve() for path in heads.values()}) == 1
     for name, path in heads.items():

@@ -15,6 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from reflex.benchmarks.left_out import answered_only
 from reflex.contract import TYPES, Request, Response
 from reflex.data.rows import items_sha256, rows_sha256
 from reflex.errors import ConfigError, RemoteError
@@ -25,8 +26,7 @@ from reflex.remote.cost import cost_of
 from reflex.remote.kept import ANSWERS, Kept
 from reflex.remote.remote import OF_THE_SERVER, RemoteModel, remote_model
 from reflex.tasks.identity import Sweep, given_keys, key_of, run_identity
-from reflex.tasks.numbers import data_facts, measured
-from reflex.tasks.unanswered import answered_only
+from reflex.tasks.numbers import data_facts, finished
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,23 +187,15 @@ def measure(
     settled = settle(cfg, NoCalibration(), raw, {})  # parts fit rows from measured ones
     answered = [row for index, row in enumerate(suite.rows) if index in there]
     told = answered_only(suite, answered, f"{decider.name} at {config.base_url}")
-    return (
-        {
-            "backbone": raw.backbone,
-            "served": {"base_url": config.base_url, "health": decider.served},
-            "prompt_hash": raw.prompt_hash,
-            "data": {
-                **data_facts(suite),  # the hashes are of what was asked
-                "n_rows": len(answered),
-                "facts": told.facts,
-                "unanswered": [suite.rows[i].id for i in unanswered],
-            },
-            **measured(told, settled.measured, cfg.seed),
-            "cost": raw.cost,
-        },
-        settled.measured,
-        settled.files,
-    )
+    data = {
+        **data_facts(suite),  # the hashes are of what was asked
+        "n_rows": len(answered),
+        "facts": told.facts,
+        "unanswered": [suite.rows[i].id for i in unanswered],
+    }
+    found, measured, files = finished(raw, settled, told, data, cfg.seed)
+    found["served"] = {"base_url": config.base_url, "health": decider.served}
+    return found, measured, files
 
 
 def _ask(decider: RemoteDecider, suite: Suite, requests: dict[int, Request], kept: Kept) -> None:

@@ -20,10 +20,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from reflex.errors import ConfigError
 from reflex.files import write_atomic
-from reflex.tasks.begun import CONFIG, begun_facts, check_same, write_begun
+from reflex.tasks.begun import begun_facts, check_same, write_begun
 from reflex.tasks.cells import cell_lock
 from reflex.tasks.identity import PINNED, Sweep, as_trained, run_identity
-from reflex.tasks.lineage import MIXTURE, RESULT, ROWS, before, begun_with, read_json
+from reflex.tasks.lineage import CONFIG, MIXTURE, RESULT, ROWS, before, begun_with, read_json
 from reflex.tracking.record import json_text
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Train:
         from reflex.training.processes import is_child
 
         cfg = as_trained(cfg)
-        folder, identity = run_folder(cfg)
+        folder, identity = training_identity(cfg)
         if is_child():  # of trainer=ddp: the first process keeps the folder
             fit(build_training(cfg, folder), cfg, folder)
             return 0
@@ -101,8 +101,8 @@ def train_config(cfg: DictConfig) -> TrainConfig:
     return config
 
 
-def run_folder(cfg: DictConfig) -> tuple[Path, Any]:
-    """Where this configuration trains: the same folder whenever it is started."""
+def training_identity(cfg: DictConfig) -> tuple[Path, Any]:
+    """Where this configuration trains, the same folder whenever it is started, and as which cell."""
     from reflex.backbones.dtype import resolve_dtype
     from reflex.backbones.locate import locate
     from reflex.build import to_object

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from reflex.benchmarks.left_out import without
 from reflex.errors import ConfigError, DataError
 from reflex.readouts.base import used_readouts
 from reflex.tasks.cells import forget_failure, free_memory
@@ -29,7 +29,7 @@ from reflex.tasks.evaluate import Evaluate
 from reflex.tasks.facts import load_suite
 from reflex.tasks.identity import as_trained
 from reflex.tasks.lineage import MIXTURE, RESULT, part_folders, read_json, trained_rows
-from reflex.tasks.train import Train, run_folder
+from reflex.tasks.train import Train, training_identity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,15 +66,12 @@ class TrainEvaluate(Evaluate):
     def read_suite(self, cfg: DictConfig) -> Suite:
         """The suite, of whose rows to fit on none was trained on. Raises CalibrationError or DataError where that
         leaves nothing to fit on, or nothing at all."""
-        from reflex.calibration.fit import SPLIT
-
         suite = super().read_suite(cfg)
         if (folder := training_folder(cfg)) is None:
             return suite
         kept = without_trained(suite, trained_rows(folder))
         if kept is not suite and instantiate(cfg.calibration).fits:
-            splits = {row.split for row in kept.rows}
-            check_parts(cfg.calibration.name, SPLIT in splits, bool(splits - {SPLIT}))
+            check_parts(cfg.calibration.name, {row.split for row in kept.rows})
         if not kept.rows:
             raise DataError(f"benchmark={suite.name}: every row was trained on; measure others")
         return kept
@@ -106,7 +103,7 @@ def with_training(cfg: DictConfig) -> DictConfig:
     if is_child():  # of trainer=ddp: the first process is saving still, and measures
         return found
     free_memory()
-    folder, _ = run_folder(training)
+    folder, _ = training_identity(training)
     result = read_json(folder / RESULT)
     if result["adapter"]:
         found.backbone.adapter = str(folder / result["adapter"])
@@ -144,18 +141,12 @@ def without_trained(suite: Suite, trained: Sequence[Row]) -> Suite:
         for row in suite.rows
         if row.split == SPLIT and (row.id in ids or not texts.isdisjoint(told(row.state)))
     }
-    if not found:
-        return suite
-    dropped = Counter(row.source for row in suite.rows if row.id in found)
-    log.warning(
-        "benchmark=%s: %d rows of split fit were trained on and are left out",
-        suite.name, len(found),
-    )  # fmt: skip
-    return replace(
-        suite,
-        rows=[row for row in suite.rows if row.id not in found],
-        facts={**suite.facts, "trained_on": dict(sorted(dropped.items()))},
-    )
+    if found:
+        log.warning(
+            "benchmark=%s: %d rows of split fit were trained on and are left out",
+            suite.name, len(found),
+        )  # fmt: skip
+    return without(suite, found, "trained_on")
 
 
 def training_facts(folder: Path) -> dict[str, Any]:

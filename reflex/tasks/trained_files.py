@@ -7,7 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from reflex.calibration.fitted import FILE
-from reflex.readouts.base import used_readouts
+from reflex.readouts.base import head_weights
 from reflex.tasks.lineage import RESULT
 
 
@@ -16,13 +16,12 @@ def trained_files(cfg: DictConfig) -> dict[str, Path]:
 
     What comes from a hub by name, or is no trained part, is not sent again. Never raises.
     """
-    heads = {name: cfg.readout[name].get("weights") for name in used_readouts(cfg.readout)}
     calibration = cfg.calibration.get("path")
     if calibration and Path(calibration).is_dir():
         calibration = str(Path(calibration) / FILE)
     wanted = {
         "adapter": cfg.backbone.adapter,
-        **{f"heads/{name}.safetensors": path for name, path in heads.items()},
+        **{f"heads/{name}.safetensors": path for name, path in head_weights(cfg.readout).items()},
         FILE: calibration,
     }
     if (Path(cfg.backbone.path).parent / RESULT).is_file():  # train=full keeps the whole of it

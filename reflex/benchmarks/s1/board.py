@@ -11,6 +11,7 @@ from typing import Any
 
 from reflex.benchmarks.s1.definitions import FAST, SUBSETS
 from reflex.benchmarks.s1.selection import weakest
+from reflex.benchmarks.words import ABSENT
 
 SOURCES = {
     "board": "the dashboard's payload in InterfazeAI/lev, `data/s1bench-snapshot.json` at d9e62c1c (build 468a014bc5)",
@@ -132,7 +133,7 @@ def macro(accuracy: Mapping[str, float], facts: Mapping[str, Any]) -> dict[str, 
     wanted = facts["macro"]["subsets"]
     words = [facts["sources"][name]["word"] for name in wanted]
     complete = all(name in accuracy for name in wanted)
-    if not wanted or not complete or weakest(words) in ("missing", "withheld"):
+    if not wanted or not complete or weakest(words) in ABSENT:
         return None
     mean = sum(accuracy[name] for name in wanted) / len(wanted)
     return {"value": mean, "word": weakest(words), "n": len(wanted)}

@@ -21,6 +21,7 @@ from reflex.benchmarks.files import (
     local_file,
     local_objects,
     need,
+    note_id,
 )
 from reflex.benchmarks.s1.definitions import Definition
 from reflex.data.rows import State, parse_label
@@ -67,9 +68,7 @@ def local_items(path: Path, definition: Definition) -> list[Item]:
         need(raw, ("id", *fields, "label"), where)
         state = {name: raw[name] for name in fields} if definition.fields else raw["text"]
         item = _item(definition, (str(raw["id"]), state, raw["label"]), where, raw)
-        if item.id in seen:
-            raise DataError(f"{where}: id {item.id!r} was already used in {seen[item.id]}")
-        seen[item.id] = where
+        note_id(seen, item.id, where)
         items.append(item)
     return items
 
