@@ -23,7 +23,7 @@ from reflex.places import runs_folder
 from reflex.prompts.orders import OrdersConfig
 from reflex.serving.config import ServeConfig
 from reflex.tasks.gate import GateConfig
-from reflex.tracking.wandb import WandbTracker
+from reflex.tracking.config import WandbTracker
 from reflex.training.trainer_config import TrainerConfig
 
 ROOMS = {

@@ -18,8 +18,8 @@ import pytest
 
 from reflex.errors import ConfigError
 from reflex.tracking import wandb_run as module
+from reflex.tracking.config import WandbMode, WandbTracker, has_account, resolve_mode
 from reflex.tracking.record import RunIdentity, RunRecord, read_record, write_record
-from reflex.tracking.wandb import WandbMode, WandbTracker, has_account, resolve_mode
 from reflex.tracking.wandb_payload import summary_of
 from reflex.tracking.wandb_run import Tracker, wandb_run
 from tests.fake_records import fake_predictions, fake_record

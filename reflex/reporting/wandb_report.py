@@ -16,7 +16,7 @@ from reflex.reporting.comparisons import judge_sweep
 from reflex.reporting.page import page_sections
 from reflex.reporting.sweep import Places, Sweep
 from reflex.reporting.words import sweep_word
-from reflex.tracking.wandb import WandbTracker, project_of, resolve_mode
+from reflex.tracking.config import WandbTracker, project_of, resolve_mode
 
 if TYPE_CHECKING:
     from wandb_workspaces.reports.v2.interface import Report

@@ -43,7 +43,7 @@ def from_wandb(path: str) -> Path:
 
     Raises RecordError, one line: no account here, no such run, no network, or no such artifact.
     """
-    from reflex.tracking.wandb import has_account
+    from reflex.tracking.config import has_account
 
     run = f"run=wandb:{path}"
     if path.count("/") != 2 or not all(path.split("/")):

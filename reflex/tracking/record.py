@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,28 +33,14 @@ from reflex.tracking.schema import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "PREDICTIONS",
-    "RECORD",
+__all__ = [  # of the schema; what is defined here is public as it is
     "SCHEMA_VERSION",
-    "Found",
-    "Listing",
     "Membership",
     "PredictionsInfo",
     "RunIdentity",
     "RunRecord",
     "WandbInfo",
-    "find_records",
-    "finished_local",
-    "is_finished",
-    "join_sweep",
     "json_text",
-    "other_sweeps",
-    "problem_of",
-    "read_record",
-    "update_facts",
-    "update_wandb",
-    "write_record",
 ]
 
 RECORD = "record.json"
@@ -80,7 +66,7 @@ class Listing:
 
 
 def write_record(
-    run_dir: Path | str,
+    folder: Path,
     record: RunRecord,
     predictions: pd.DataFrame | None = None,
     files: Mapping[str, bytes] | None = None,
@@ -93,7 +79,6 @@ def write_record(
     that does not fit the schema or a value that JSON cannot carry; the files of an earlier run are
     then untouched.
     """
-    folder = Path(run_dir)
     if record.status == "finished" and predictions is None:
         raise RecordError(f"{folder}: a finished record needs its predictions")
     contents = {folder / name: data for name, data in (files or {}).items()}
@@ -113,59 +98,55 @@ def write_record(
     return written
 
 
-def update_wandb(run_dir: Path | str, info: WandbInfo | None) -> RunRecord:
+def update_wandb(folder: Path, info: WandbInfo | None) -> None:
     """Rewrite only the `wandb` entry of a written record; raises RecordError as `write_record`
     does.
     """
-    folder = Path(run_dir)
-    record = read_record(folder).model_copy(update={"wandb": info})
-    write_atomic(folder / RECORD, _encode(folder, record))
-    return record
+    _rewrite(folder, read_record(folder), wandb=info)
 
 
-def update_facts(run_dir: Path | str, facts: Mapping[str, Any]) -> None:
+def update_facts(folder: Path, facts: Mapping[str, Any]) -> None:
     """Rewrite what a written record says of its suite (`data.facts`) where that is told otherwise now.
 
     Raises RecordError as `write_record` does.
     """
-    folder = Path(run_dir)
     record = read_record(folder)
     told = json.loads(json_text(facts))
     if record.data.get("facts") != told:
-        record = record.model_copy(update={"data": {**record.data, "facts": told}})
-        write_atomic(folder / RECORD, _encode(folder, record))
+        _rewrite(folder, record, data={**record.data, "facts": told})
 
 
-def join_sweep(run_dir: Path | str, identity: RunIdentity) -> None:
+def join_sweep(folder: Path, identity: RunIdentity) -> None:
     """Note in a finished cell's record that the sweep of `identity` needs it too, instead of running it.
 
     Raises RecordError as `write_record` does.
     """
-    folder = Path(run_dir)
     record = read_record(folder)
     wanted = identity.membership()
     if not any(wanted.is_same_cell(known) for known in (record.membership(), *record.also)):
-        record = record.model_copy(update={"also": [*record.also, wanted]})
-        write_atomic(folder / RECORD, _encode(folder, record))
+        _rewrite(folder, record, also=[*record.also, wanted])
 
 
-def other_sweeps(run_dir: Path | str, identity: RunIdentity) -> list[Membership]:
+def _rewrite(folder: Path, record: RunRecord, **changes: Any) -> None:
+    changed = record.model_copy(update=changes)
+    write_atomic(folder / RECORD, _encode(folder, changed))
+
+
+def other_sweeps(folder: Path, identity: RunIdentity) -> list[Membership]:
     """The sweeps, other than that of `identity`, that a recorded cell belongs to; none without one."""
     try:
-        record = read_record(run_dir)
+        record = read_record(folder)
     except RecordError:
         return []
     own = identity.membership()
     return [m for m in (record.membership(), *record.also) if not own.is_same_cell(m)]
 
 
-def read_record(path: Path | str) -> RunRecord:
+def read_record(path: Path) -> RunRecord:
     """The record of a run folder or a `record.json`. Raises RecordError: one line with the file and
     the fix.
     """
-    file = Path(path)
-    if file.name != RECORD:
-        file = file / RECORD
+    file = path if path.name == RECORD else path / RECORD
     fix = f"delete the folder {file.parent} and run the cell again"
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
@@ -188,12 +169,12 @@ def read_record(path: Path | str) -> RunRecord:
         raise RecordError(f"{file}: key '{where}': {first['msg']}; {fix}") from error
 
 
-def is_finished(run_dir: Path | str) -> bool:
+def is_finished(folder: Path) -> bool:
     """Whether the cell need not run again: record readable and finished, predictions the ones it
     names.
     """
     try:
-        return problem_of(Path(run_dir), read_record(run_dir)) is None
+        return problem_of(folder, read_record(folder)) is None
     except RecordError:
         return False
 
@@ -224,9 +205,7 @@ def finished_local(folder: Path) -> RunRecord:
     return record
 
 
-def find_records(
-    root: Path | str, experiment: str | None = None, group: str | None = None
-) -> Listing:
+def find_records(root: Path, experiment: str | None = None, group: str | None = None) -> Listing:
     """Records in the folders directly under `root`, optionally of one experiment or group.
 
     A cell that several sweeps share is listed once for each.
@@ -234,9 +213,8 @@ def find_records(
     cannot be read has no known experiment, so it is named in every listing).
     """
     listing = Listing()
-    for folder in _folders(Path(root)):
-        if not (folder / RECORD).exists():
-            continue
+    for file in sorted(root.glob(f"*/{RECORD}")):
+        folder = file.parent
         try:
             record = read_record(folder)
         except RecordError as error:
@@ -272,11 +250,6 @@ def _predictions_problem(folder: Path, record: RunRecord) -> str | None:
     if hashlib.sha256(data).hexdigest() != record.predictions.sha256:
         return f"{file}: not the predictions its record was written with; {fix}"
     return None
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    if root.is_dir():
-        yield from sorted(path for path in root.iterdir() if path.is_dir())
 
 
 def _encode(folder: Path, record: RunRecord) -> bytes:

@@ -65,9 +65,6 @@ def summary_of(record: RunRecord, predictions: pd.DataFrame | None = None) -> di
 
 def _flatten_metrics(metrics: Mapping[str, Any], prefix: str, into: dict[str, Any]) -> None:
     for name, entry in metrics.items():
-        if not isinstance(entry, Mapping):
-            _flatten({name: entry}, prefix, into)
-            continue
         if entry.get("value") is not None:
             into[f"{prefix}{name}"] = entry["value"]
         rest = {key: item for key, item in entry.items() if key != "value"}

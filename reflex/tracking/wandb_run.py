@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from reflex.errors import RecordError, brief
-from reflex.tracking.wandb import WandbTracker, has_account, project_of, resolve_mode
+from reflex.tracking.config import WandbTracker, has_account, project_of, resolve_mode
 from reflex.tracking.wandb_payload import run_config, summary_of
 
 if TYPE_CHECKING:
