@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from reflex.contract import Request, Response, parse_request
 from reflex.errors import ConfigError, RemoteError, brief
@@ -25,8 +25,6 @@ HOPELESS = frozenset({401, 403, 404})
 
 GIVE_UP = 10
 """Items that fail in a row before the rest is not asked any more."""
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -81,7 +79,7 @@ class RemoteDecider:
         Raises ConfigError for a key that is refused or an address that is no such server, RemoteError
         when `GIVE_UP` items in a row stay unanswered; what is in flight is then dropped.
         """
-        run(lambda: self._ask_all(requests, done))
+        run(self._ask_all(requests, done))
 
     async def _ask_all(
         self, requests: Mapping[int, Request], done: Callable[[int, Asked], None]
@@ -177,31 +175,15 @@ def sdk() -> Any:
     return typesafe_sdk
 
 
-def run(work: Callable[[], Awaitable[T]]) -> T:
+def run(work: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine to its end, also where a loop is already running (a notebook)."""
-
-    async def main() -> T:
-        return await work()
-
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(main())
-    found: list[T] = []
-    raised: list[BaseException] = []
-
-    def other() -> None:
-        try:
-            found.append(asyncio.run(main()))
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    thread.join()
-    if raised:
-        raise raised[0]
-    return found[0]
+        asyncio.run(work)
+        return
+    # Not as a context: its end would wait for the thread after Ctrl-C too.
+    ThreadPoolExecutor(1).submit(asyncio.run, work).result()
 
 
 def _line(error: BaseException) -> str:
