@@ -147,6 +147,17 @@ def test_pages_share_one_softmax_over_vocabulary_log_probabilities() -> None:
     assert np.allclose(decision.probabilities, softmax(np.array(wanted)), atol=1e-5)
 
 
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), -float("inf")])
+def test_scores_that_are_no_numbers_are_no_answer(score: float, monkeypatch: Any) -> None:
+    answering = tiny_decider("backbone=tiny_llama", "orders=two")
+    label_logits = answering.model.backbone.label_logits
+    bad = lambda *given: torch.full_like(label_logits(*given), score)  # noqa: E731
+    monkeypatch.setattr(answering.model.backbone, "label_logits", bad)
+    with pytest.raises(ReadoutError, match=r"scores are not numbers .* device\.dtype=float32"):
+        answering.answer({"state": "s", "questions": QUESTIONS})
+    assert softmax(np.array([0.0, -np.inf])).tolist() == [1.0, 0.0]
+
+
 def test_overflow_can_be_refused() -> None:
     decider = tiny_decider("readout.label_tokens.overflow=refuse")
     question = {"type": "choice", "criteria": {f"o{i}": None for i in range(27)}}

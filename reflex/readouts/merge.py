@@ -12,13 +12,24 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from reflex.errors import ReadoutError
+
 Floats = NDArray[np.float64]
 
 
 def softmax(scores_k: Floats, temperature: float = 1.0) -> Floats:
-    """softmax(scores / T) in float64. A score of −inf gets probability 0."""
+    """softmax(scores / T) in float64. A score of −inf gets probability 0.
+
+    Raises ReadoutError for scores that are no numbers: they would read as an answer.
+    """
     scaled = np.asarray(scores_k, dtype=np.float64) / temperature
-    weights = np.exp(scaled - scaled.max())
+    top = scaled.max()  # NaN where any score is
+    if not math.isfinite(top):
+        raise ReadoutError(
+            f"the model's scores are not numbers ({top}), so there is no answer; its dtype overflows here "
+            "(use device.dtype=float32 or bfloat16), or its weights are damaged"
+        )
+    weights = np.exp(scaled - top)
     return weights / weights.sum()
 
 
