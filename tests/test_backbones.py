@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from reflex.backbones.backbone import Backbone, load_backbone
 from reflex.backbones.config import BackboneConfig, DeviceConfig
 from reflex.backbones.dtype import resolve_dtype
+from reflex.backbones.head_check import check_head
 from reflex.backbones.locate import locate
 from reflex.backbones.random_model import random_model
 from reflex.backbones.tokens import PromptTokenizer, chat_template, undated
@@ -512,10 +513,67 @@ def test_dtype_and_device_are_checked() -> None:
             load_backbone(config, DeviceConfig(name="cuda"))
 
 
-def test_a_head_that_is_not_linear_is_refused(tmp_path: Path) -> None:
-    folder = saved(tmp_path / "m")
-    config = json.loads((folder / "config.json").read_text())
-    config["final_logit_softcapping"] = 30.0
-    (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(BackboneError, match="final_logit_softcapping"):
-        load(folder)
+SMALL = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 16,
+    "pad_token_id": 0,
+}
+
+
+def small(kind: str, **extra: Any) -> Any:
+    """A random model of `kind`, far smaller than any that one would use."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.for_model(kind, **{**SMALL, **extra})
+    return AutoModelForCausalLM.from_config(config).eval()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [
+        ("gemma2", {"final_logit_softcapping": 30.0}),
+        ("cohere", {"logit_scale": 0.9}),
+        ("granite", {"logits_scaling": 8.0}),
+        (
+            "falcon_h1",
+            {"lm_head_multiplier": 0.5, "mamba_d_ssm": 32, "mamba_n_heads": 2, "mamba_d_head": 16},
+        ),
+    ],
+)
+def test_a_head_that_is_more_than_linear_is_refused(
+    kind: str, changed: dict[str, Any], dtype: str
+) -> None:
+    check = lambda model: check_head(model.to(getattr(torch, dtype)), kind)  # noqa: E731
+    plain = (
+        {"final_logit_softcapping": None}
+        if kind == "gemma2"
+        else dict.fromkeys(list(changed)[:1], 1.0)
+    )
+    check(small(kind, **{**changed, **plain}))
+    with pytest.raises(
+        BackboneError, match=f"backbone {kind}: scales or caps the logits of its head"
+    ):
+        check(small(kind, **changed))
+
+
+def test_hidden_states_changed_before_the_head_are_refused() -> None:
+    model, _ = random_model("llama", 0)
+    check_head(model, "m")
+    model.lm_head.register_forward_pre_hook(lambda _, args: (args[0] * 2,))  # type: ignore[operator, union-attr]
+    with pytest.raises(BackboneError, match="backbone m: changes hidden states before its head"):
+        check_head(model, "m")
+
+
+def test_a_model_without_a_context_length_is_refused(tmp_path: Path) -> None:
+    small("recurrent_gemma", block_types=["recurrent"], lru_width=32).save_pretrained(
+        tmp_path / "m"
+    )
+    random_model("llama", 0)[1].save_pretrained(tmp_path / "m")
+    with pytest.raises(BackboneError, match="says no context length"):
+        load(tmp_path / "m")

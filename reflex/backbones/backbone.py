@@ -13,15 +13,13 @@ import torch
 
 from reflex.backbones.config import BackboneConfig, BackboneFacts, DeviceConfig
 from reflex.backbones.dtype import resolve_dtype, torch_device
+from reflex.backbones.head_check import check_head
 from reflex.backbones.locate import BackboneFiles, locate
 from reflex.backbones.padding import Cells
 from reflex.backbones.tokens import PromptTokenizer
 from reflex.errors import BackboneError, brief
 
 log = logging.getLogger(__name__)
-
-# Heads that do more than a linear map would need their own label-row code; refuse rather than be wrong.
-_UNSUPPORTED_HEADS = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 
 
 class Backbone(torch.nn.Module):
@@ -95,7 +93,9 @@ def load_backbone(
         model = _adapted(config, model, files.adapter_folder)
     held = torch.float32 if as_stored else getattr(torch, dtype)
     model = model.to(device=target, dtype=held).eval().requires_grad_(False)
-    return Backbone(model, tokenizer, _facts(config, files, model, dtype, device.name))
+    facts = _facts(config, files, model, dtype, device.name)
+    check_head(model, config.name)
+    return Backbone(model, tokenizer, facts)
 
 
 def _read(config: BackboneConfig, files: BackboneFiles, dtype: torch.dtype) -> tuple[Any, Any]:
@@ -176,11 +176,12 @@ def _facts(
     config: BackboneConfig, files: BackboneFiles, model: Any, dtype: str, device: str
 ) -> BackboneFacts:
     text = model.config.get_text_config()
-    for name in _UNSUPPORTED_HEADS:
-        if getattr(text, name, None) not in (None, 1.0):
-            raise BackboneError(
-                f"backbone {config.name}: its head uses {name}, which label rows do not reproduce"
-            )
+    context = getattr(text, "max_position_embeddings", None)
+    if context is None:
+        raise BackboneError(
+            f"backbone {config.name}: its configuration says no context length (max_position_embeddings), "
+            "and nothing is ever truncated; choose another backbone"
+        )
     layers = set(getattr(text, "layer_types", None) or ["full_attention"])
     if getattr(text, "sliding_window", None) and "layer_types" not in text.to_dict():
         layers.add("sliding_attention")
@@ -198,7 +199,7 @@ def _facts(
         revision=files.revision,
         weights_sha256=files.weights_sha256,
         architecture=type(model).__name__,
-        context_length=int(text.max_position_embeddings),
+        context_length=int(context),
         packable=not why,
         why_not_packable=why,
         dtype=dtype,
