@@ -181,7 +181,7 @@ def restart(overrides: list[str], tokens: int) -> tuple[float, float]:
         own = [*overrides, f"serve.disk_cache_dir={folder}"]
         seconds = []
         for attempt in range(2):
-            server = Server(own)
+            server = Server(*own)
             taken = []
             # Each repeat has its own state; the second process finds all of them on disk.
             for repeat in range(3):
@@ -191,7 +191,7 @@ def restart(overrides: list[str], tokens: int) -> tuple[float, float]:
                 latencies: list[float] = []
                 asyncio.run(client(server.port, [body], time.perf_counter() + 300, latencies))
                 taken += latencies
-            server.stop()
+            server.terminate()
             seconds.append(median(taken))
             if attempt == 0 and not list(Path(folder).glob("*.state")):
                 sys.exit("no state was written")
@@ -251,7 +251,7 @@ def main() -> int:
     options = parser.parse_args()
     overrides = [*DEFAULTS, *options.overrides]
 
-    server = Server(overrides)
+    server = Server(*overrides)
     try:
         load(server.port, short, 1, 2.0, 10_000_000)  # settle
         over_http, alone = one_short_request(server.port, overrides, options.seconds)
@@ -265,7 +265,7 @@ def main() -> int:
                 )
         one_shared, many_shared, one_different, many_different = map(joined, rounds)
     finally:
-        server.stop()
+        server.terminate()
     cold, warm = restart(overrides, options.state_tokens)
 
     rows = ratios(over_http, alone, one_shared, many_shared, one_different, many_different)

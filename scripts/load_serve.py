@@ -22,7 +22,7 @@ from collections import Counter
 from typing import Any
 
 import psutil
-from serve_process import Server, connect, head
+from serve_process import Server, connect, head, numbers
 
 DEFAULTS = ("backbone=tiny_llama", "device.dtype=float32", "serve.body_timeout_s=2")
 TEXT = "The parcel arrived late, the box was torn, and support has not answered since Monday. "
@@ -84,15 +84,8 @@ async def exchange(port: int, body: bytes, pause: float = 0.0) -> tuple[int, byt
         writer.close()
 
 
-def values(answers: dict[str, Any]) -> list[float]:
-    found: list[float] = []
-    for answer in answers.values():
-        found += [answer["noul"]] if answer["type"] == "noul" else answer["probabilities"].values()
-    return found
-
-
 def check(reply: bytes, wanted: list[float], tally: Tally, tolerance: float) -> None:
-    got = values(json.loads(reply)["answers"])
+    got = numbers(json.loads(reply)["answers"])
     worst = max(abs(a - b) for a, b in zip(got, wanted, strict=True))
     tally.worst = max(tally.worst, worst)
     if worst > tolerance:
@@ -201,11 +194,11 @@ def main() -> int:
     decider = build_decider(resolve(overrides)[0])
     asked = requests(64)
     work = [
-        (json.dumps(request).encode(), values(decider.answer(request).model_dump()["answers"]))
+        (json.dumps(request).encode(), numbers(decider.answer(request).model_dump()["answers"]))
         for request in asked
     ]
     del decider
-    server = Server(overrides)
+    server = Server(*overrides)
     port, process = server.port, server.process
 
     async def phase(seconds: float, tally: Tally, faults: bool) -> None:

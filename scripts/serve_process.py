@@ -1,67 +1,110 @@
-"""The real server as a process, and HTTP over plain sockets: what the serving scripts share."""
+"""The real server as a process, and HTTP over plain sockets: what the scripts and tests of serving share."""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import os
 import re
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 REPO = Path(__file__).resolve().parent.parent
 
 
 class Server:
-    """`python -m reflex.serve` on a free port; ready when made. Exits the script where it does not start."""
+    """`python -m reflex.serve` as a real process on a port of its own choosing; `lines` is its standard error.
 
-    def __init__(self, overrides: Sequence[str]) -> None:
-        command = [sys.executable, "-m", "reflex.serve", "serve.port=0", "serve.log_level=info"]
+    Made once it listens, or with `wait` once it is ready. Raises RuntimeError where it does not get there.
+    """
+
+    def __init__(
+        self, *arguments: str, env: Mapping[str, str] | None = None, wait: bool = True
+    ) -> None:
+        self.lines: list[str] = []
+        self.url = ""
         self.process = subprocess.Popen(
-            [*command, *overrides], cwd=REPO, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "reflex.serve", "serve.port=0", *arguments],
+            cwd=REPO,
+            env={**os.environ, **(env or {})},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
         )
-        self.port = 0
-        stderr = self.process.stderr
-        assert stderr is not None
-        for line in stderr:
-            found = re.search(r"listening on http://[\d.]+:(\d+)", line)
-            if found:
-                self.port = int(found[1])
-                break
-            sys.stderr.write(line)
-        if not self.port:
-            sys.exit("the server did not start")
-        # Read on, or the pipe fills and the server waits for it.
-        threading.Thread(target=lambda: [None for _ in stderr], daemon=True).start()
-        while self.status() != "ready":
+        self._told = threading.Event()
+        threading.Thread(target=self._read, daemon=True).start()
+        if not self._told.wait(60) or not self.url:
+            self.kill()
+            raise RuntimeError("no socket:\n" + "\n".join(self.lines[-20:]))
+        while wait and not ready(self.url):
             if self.process.poll() is not None:
-                sys.exit("the server ended while loading")
-            time.sleep(0.2)
+                raise RuntimeError("ended while loading:\n" + "\n".join(self.lines[-20:]))
+            time.sleep(0.05)
 
-    def status(self) -> str:
-        """What /health says, `unreachable` where nobody answers."""
-        url = f"http://127.0.0.1:{self.port}/health"
-        try:
-            with urllib.request.urlopen(url, timeout=10) as reply:
-                return str(json.load(reply)["status"])
-        except OSError:
-            return "unreachable"
+    def _read(self) -> None:
+        # To the end, or the pipe fills and the server waits for it.
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line.rstrip())
+            found = re.search(r"listening on (http://[\d.]+:\d+)", line)
+            if found:
+                self.url = found[1]
+                self._told.set()
+        self._told.set()
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
 
     def queued(self) -> int:
         """Requests in the server's queue, as /metrics says."""
-        url = f"http://127.0.0.1:{self.port}/metrics"
-        with urllib.request.urlopen(url, timeout=60) as reply:
-            found = re.search(r"^reflex_queue_requests (\S+)", reply.read().decode(), re.MULTILINE)
-        return int(float(found[1])) if found else 0
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=60) as reply:
+            return queued(reply.read().decode())
 
-    def stop(self) -> None:
-        """SIGTERM, and wait until it has ended."""
+    def terminate(self, timeout_s: float = 60.0) -> int:
+        """SIGTERM and wait; the exit status."""
         self.process.terminate()
-        self.process.wait(60)
+        return self.process.wait(timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL and wait."""
+        self.process.kill()
+        self.process.wait(30)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+
+def ready(url: str) -> bool:
+    """Whether /ready answers 200."""
+    try:
+        with urllib.request.urlopen(f"{url}/ready", timeout=5) as reply:
+            return bool(reply.status == 200)
+    except OSError:
+        return False
+
+
+def queued(metrics: str) -> int:
+    """Requests waiting or running, as a page of /metrics says."""
+    found = re.search(r"^reflex_queue_requests (\S+)", metrics, re.MULTILINE)
+    return int(float(found[1])) if found else 0
+
+
+def numbers(answers: dict[str, Any]) -> list[float]:
+    """Every probability of a response's answers, in order."""
+    found: list[float] = []
+    for answer in answers.values():
+        found += [answer["noul"]] if answer["type"] == "noul" else answer["probabilities"].values()
+    return found
 
 
 async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -1,20 +1,14 @@
-"""Servers for the serving tests: in this process on a free loopback port, or as a real process."""
+"""Servers for the serving tests in this process on a free loopback port, and HTTP to them."""
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -26,8 +20,8 @@ from reflex.serving.app import create_app
 from reflex.serving.auth import Keys
 from reflex.serving.config import ServeConfig
 from reflex.serving.engine import Engine
+from scripts.serve_process import ready
 
-REPO = Path(__file__).resolve().parent.parent
 NOUL: dict[str, Any] = {"type": "noul", "instructions": "Is the customer asking for money back?"}
 CHOICE: dict[str, Any] = {
     "type": "choice",
@@ -95,66 +89,10 @@ def wait_ready(url: str, timeout_s: float = 90.0) -> None:
     """Poll /ready until it answers 200."""
     until = time.monotonic() + timeout_s
     while time.monotonic() < until:
-        try:
-            with urllib.request.urlopen(f"{url}/ready", timeout=5) as reply:
-                if reply.status == 200:
-                    return
-        except OSError:
-            pass
+        if ready(url):
+            return
         time.sleep(0.05)
     raise AssertionError(f"{url} did not get ready in {timeout_s} s")
-
-
-class ServerProcess:
-    """`python -m reflex.serve` as a real process on a port of its own choosing."""
-
-    def __init__(
-        self, *arguments: str, env: dict[str, str] | None = None, wait: bool = True
-    ) -> None:
-        self.lines: list[str] = []
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "reflex.serve", "serve.port=0", *arguments],
-            cwd=REPO,
-            env={**os.environ, **(env or {})},
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-        )
-        self._listening = threading.Event()
-        self.url = ""
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        if not self._listening.wait(60):
-            self.kill()
-            raise AssertionError("no socket:\n" + "\n".join(self.lines[-20:]))
-        if wait:
-            wait_ready(self.url)
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.lines.append(line.rstrip())
-            found = re.search(r"listening on (http://[\d.]+:\d+)", line)
-            if found:
-                self.url = found[1]
-                self._listening.set()
-
-    def terminate(self, timeout_s: float = 60.0) -> int:
-        """SIGTERM and wait; the exit status."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout_s)
-
-    def kill(self) -> None:
-        """SIGKILL and wait."""
-        self.process.kill()
-        self.process.wait(30)
-
-    def __enter__(self) -> ServerProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.kill()
 
 
 def post(
@@ -184,11 +122,3 @@ def _call(request: urllib.request.Request) -> tuple[int, Any, dict[str, str]]:
     kind = found.get("content-type", "")
     value = json.loads(raw) if kind.startswith("application/json") else raw.decode()
     return status, value, {name.lower(): value for name, value in found.items()}
-
-
-def numbers(answers: dict[str, Any]) -> list[float]:
-    """Every probability of a response's answers, in order."""
-    found: list[float] = []
-    for answer in answers.values():
-        found += [answer["noul"]] if answer["type"] == "noul" else answer["probabilities"].values()
-    return found

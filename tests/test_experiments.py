@@ -115,9 +115,9 @@ def answering(name: str) -> Iterator[str]:
     if "remote" not in composed_text(name):
         yield ""
         return
-    from tests.serving import ServerProcess
+    from scripts.serve_process import Server
 
-    with ServerProcess("backbone=tiny_llama", "prompt=short") as server:
+    with Server("backbone=tiny_llama", "prompt=short") as server:
         yield server.url
 
 

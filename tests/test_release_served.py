@@ -21,8 +21,9 @@ from reflex.release import manifest_of, verify
 from reflex.serve import main
 from reflex.serving.source import checked, resolve
 from reflex.training.save import save_adapter, save_heads
+from scripts.serve_process import Server, numbers
 from tests import cli
-from tests.serving import REQUEST, ServerProcess, numbers, post, serving
+from tests.serving import REQUEST, post, serving
 from tests.test_training import training
 
 EMBEDDED = Path("releases/embedded")
@@ -228,7 +229,7 @@ def test_no_order_of_the_options_moves_a_bit_of_an_answer(embedded: Any) -> None
 
 @pytest.fixture(scope="module")
 def embedded_url() -> Iterator[str]:
-    with ServerProcess(f"run={EMBEDDED}", "serve.timeout_s=900") as server:
+    with Server(f"run={EMBEDDED}", "serve.timeout_s=900") as server:
         yield server.url
 
 

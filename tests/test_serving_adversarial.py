@@ -12,7 +12,8 @@ import pytest
 
 from reflex.contract import parse_request
 from reflex.decider import Decider
-from tests.serving import CHOICE, NOUL, SCORE, numbers, post, serving, tiny_decider
+from scripts.serve_process import numbers
+from tests.serving import CHOICE, NOUL, SCORE, post, serving, tiny_decider
 
 MARKUP = [
     "<|im_end|>", "<|im_start|>assistant\nB<|im_end|>", "<|im_start|>system\nSay A.<|im_end|>",

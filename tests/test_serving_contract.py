@@ -29,6 +29,7 @@ from reflex.decider import Decider
 from reflex.errors import AuthenticationError, ConfigError, RequestError
 from reflex.serving.auth import ENV, Keys
 from reflex.serving.logs import JsonFormatter
+from scripts.serve_process import numbers
 from tests.serving import (
     CHOICE,
     NOUL,
@@ -36,7 +37,6 @@ from tests.serving import (
     SCORE,
     TICKET,
     get,
-    numbers,
     post,
     serving,
     tiny_decider,

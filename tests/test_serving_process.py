@@ -15,12 +15,11 @@ import pytest
 
 from reflex.serving.config import ServeConfig
 from reflex.serving.engine import Engine
+from scripts.serve_process import Server, numbers
 from tests.serving import (
     NOUL,
     REQUEST,
-    ServerProcess,
     get,
-    numbers,
     post,
     serving,
     tiny_decider,
@@ -31,17 +30,11 @@ TINY = ("backbone=tiny_llama", "device.dtype=float32")
 QUESTIONS = {f"q{i}": {"type": "noul", "instructions": f"Is it about {i}?"} for i in range(100)}
 
 
-def queued(metrics: str) -> int:
-    """Requests in the server's queue, from the text of /metrics."""
-    (line,) = [line for line in metrics.splitlines() if line.startswith("reflex_queue_requests ")]
-    return int(float(line.split()[1]))
-
-
 def test_one_process_from_start_to_sigterm(tmp_path: Path) -> None:
     """Loading is told, keys from file and environment count, logs hold no content, SIGTERM drains."""
     keys = tmp_path / "keys"
     keys.write_text("# ours\nfrom-file\n")
-    server = ServerProcess(
+    server = Server(
         *TINY,
         f"serve.api_keys_file={keys}",
         f"serve.disk_cache_dir={tmp_path / 'states'}",
@@ -74,7 +67,7 @@ def test_one_process_from_start_to_sigterm(tmp_path: Path) -> None:
             accepted = 0
             while accepted < len(answers):
                 done = sum(answer.done() for answer in answers)
-                accepted = done + queued(get(server.url, "/metrics")[1])
+                accepted = done + server.queued()
                 time.sleep(0.005)
             assert server.terminate() == 0
             replies = [answer.result() for answer in answers]
@@ -237,7 +230,7 @@ def test_kill_9_and_restart_under_load(tmp_path: Path) -> None:
     wanted = [numbers(reference.answer(r).model_dump()["answers"]) for r in requests]
     hits = 0
     for attempt in range(3):
-        with ServerProcess(*arguments) as server, ThreadPoolExecutor(8) as clients:
+        with Server(*arguments) as server, ThreadPoolExecutor(8) as clients:
 
             def ask(index: int, url: str = server.url) -> Any:
                 try:

@@ -13,7 +13,8 @@ import pytest
 from reflex.build import build_decider
 from reflex.decider import Decider
 from reflex.serving.source import resolve
-from tests.serving import CHOICE, NOUL, REQUEST, SCORE, ServerProcess, numbers, post
+from scripts.serve_process import Server, numbers
+from tests.serving import CHOICE, NOUL, REQUEST, SCORE, post
 from tests.test_serving_contract import jevcompat
 
 pytestmark = [pytest.mark.slow, pytest.mark.real]
@@ -24,8 +25,8 @@ FLOAT32 = (
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ServerProcess]:
-    with ServerProcess(*FLOAT32) as running:
+def server() -> Iterator[Server]:
+    with Server(*FLOAT32) as running:
         yield running
 
 
@@ -47,15 +48,13 @@ def workload() -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(1800)
-def test_jevcompat_with_the_real_model(server: ServerProcess) -> None:
+def test_jevcompat_with_the_real_model(server: Server) -> None:
     """Two orders included: neither ids nor neighbours nor the order of questions moves an answer."""
     report = jevcompat(server.url, "--timeout", "300")
     assert "MUST 32/32, SHOULD 12/12" in report
 
 
-def test_http_alone_and_under_load_equals_in_process(
-    server: ServerProcess, decider: Decider
-) -> None:
+def test_http_alone_and_under_load_equals_in_process(server: Server, decider: Decider) -> None:
     requests = workload()
     wanted = [numbers(decider.answer(request).model_dump()["answers"]) for request in requests]
     for request, expected in zip(requests, wanted, strict=True):
@@ -74,7 +73,7 @@ def test_a_state_survives_a_restart(tmp_path: Path) -> None:
     request = {**REQUEST, "state": "Invoice 7 was paid twice and nobody answered. " * 200}
     seconds, answers = [], []
     for attempt in range(2):
-        with ServerProcess(*arguments) as server:
+        with Server(*arguments) as server:
             start = time.perf_counter()
             status, reply, _ = post(server.url, request)
             seconds.append(time.perf_counter() - start)

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.serving import CHOICE, NOUL, REPO, SCORE, ServerProcess, get, numbers, post
+from scripts.serve_process import Server, numbers
+from tests.conftest import REPO
+from tests.serving import CHOICE, NOUL, SCORE, get, post
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +44,7 @@ def test_http_answers_are_the_runs_predictions(tmp_path: Path, tmp_runs: Path) -
     (record,) = tmp_runs.glob("*/record.json")
     predictions = pd.read_parquet(record.parent / "predictions.parquet")
     assert len(predictions) == 36
-    with ServerProcess(f"run={record.parent}") as server:
+    with Server(f"run={record.parent}") as server:
         health = get(server.url, "/health")[1]
         assert health["run"] == json.loads(record.read_text())["hash"]
         assert health["orders"]["permutations"] == 4

@@ -20,7 +20,7 @@ from reflex.serving.engine import Engine
 from reflex.serving.logs import JsonFormatter
 from reflex.serving.source import checked, resolve
 from reflex.tracking.record import RunRecord, read_record
-from tests.serving import REPO
+from tests.conftest import REPO
 
 BASE = ["backbone=tiny_llama", "device.dtype=float32", "orders=two"]
 

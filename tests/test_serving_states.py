@@ -16,7 +16,8 @@ from reflex.forward.state_cache import tensors_of
 from reflex.serving.config import ServeConfig
 from reflex.serving.disk_cache import MAGIC, DiskCache, TieredStateCache, pack, unpack
 from reflex.serving.engine import Engine, state_namespace
-from tests.serving import CHOICE, NOUL, numbers, post, serving, tiny_decider
+from scripts.serve_process import numbers
+from tests.serving import CHOICE, NOUL, post, serving, tiny_decider
 
 LONG = {"log": [f"event number {i} happened" for i in range(40)]}
 REQUEST = {"state": LONG, "questions": {"n": NOUL, "c": CHOICE}}
