@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import site
@@ -13,6 +12,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from scipy.special import softmax
 
 HERE = Path(__file__).resolve().parent
 VERSION = "0.4.13"
@@ -70,14 +71,14 @@ class Theirs:
         found: dict[str, list[float]] = {}
         for instance, (value, _) in zip(instances, answers, strict=True):
             found.setdefault(instance.doc["id"], []).append(value)
-        return {name: softmax(values) for name, values in found.items()}
+        return {name: softmax(values).tolist() for name, values in found.items()}
 
     def score_tokens(self, items: list[Item]) -> dict[str, list[float]]:
         """As `score`, but reading the very tokens that ours reads."""
         ends = {letter: self.lm.tok_encode(letter) for item in items for letter in item.letters}
         asked = [((i.prompt, x), list(i.ids), ends[x]) for i in items for x in i.letters]
         answers = iter(self.lm._loglikelihood_tokens(asked, disable_tqdm=True))
-        return {i.id: softmax([next(answers)[0] for _ in i.letters]) for i in items}
+        return {i.id: softmax([next(answers)[0] for _ in i.letters]).tolist() for i in items}
 
     def best_batch_size(self) -> int:
         """The fastest of `BATCH_SIZES` on the first items."""
@@ -109,11 +110,6 @@ def write_task(items: list[Item], folder: Path) -> Any:
     config = yaml.safe_load((HERE / "lm_eval_tasks" / "letters.yaml").read_text())
     config["dataset_kwargs"]["data_files"]["test"] = str(path)
     return ConfigurableTask(config=config)
-
-
-def softmax(values: list[float]) -> list[float]:
-    weights = [math.exp(value - max(values)) for value in values]
-    return [weight / sum(weights) for weight in weights]
 
 
 def ensure_harness(where: str | None) -> None:

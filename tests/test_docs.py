@@ -19,7 +19,9 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-REPO = Path(__file__).resolve().parent.parent
+from reflex.data.jsonl import write_lines
+from tests.conftest import REPO
+
 FENCE = re.compile(r"^```(\w+)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s]+)")
 
@@ -157,7 +159,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert not path.exists(), f"{block.title} exists: the recipe would replace it"
         path.write_text(block.text)
     rows = [{"id": f"t{i}", **TICKET} for i in range(6)]
-    (root / "inbox.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(root / "inbox.jsonl", rows)
     return root
 
 
@@ -219,8 +221,14 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
 def test_the_index_lists_every_decision_once() -> None:
     folder = REPO / "docs" / "decisions"
     files = sorted(path.name for path in folder.glob("[0-9]*.md"))
-    listed = re.findall(r"\]\((\d{3}-[a-z0-9-]+\.md)\)", (folder / "README.md").read_text())
-    assert sorted(listed) == files
+    index = (folder / "README.md").read_text()
+    listed = re.findall(
+        r"^\| \[(\d{3})\]\((\d{3}-[a-z0-9-]+\.md)\) \| (.+) \|$", index, re.MULTILINE
+    )
+    assert [name for _, name, _ in listed] == files
+    for number, name, title in listed:
+        first = (folder / name).read_text().splitlines()[0]
+        assert first == f"# {number} {title}", f"the index calls {name} otherwise than its page"
     numbers = [name[:3] for name in files]
     assert len(set(numbers)) == len(numbers), "two decisions share a number"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from reflex.benchmarks import files
 from reflex.benchmarks.mmlu import MMLU, QUESTION, SHARED, option_names, to_row
 from reflex.benchmarks.words import word_of
 from reflex.contract import option_keys
+from reflex.data.jsonl import write_lines
 from reflex.errors import ConfigError, DataError
 
 
@@ -33,8 +33,7 @@ def _raw(number: int, subject: str = "astronomy", **changes: Any) -> dict[str, A
 
 def _write(root: Path, rows: list[dict[str, Any]], name: str = "test.jsonl") -> Path:
     path = root / "mmlu" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_lines(path, rows)
     return path
 
 

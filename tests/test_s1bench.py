@@ -41,6 +41,7 @@ from reflex.benchmarks.s1.items import Item, boolq_id
 from reflex.benchmarks.s1.selection import draw, select, weakest
 from reflex.benchmarks.s1bench import S1Bench
 from reflex.contract import option_keys, parse_question
+from reflex.data.jsonl import write_lines
 from reflex.errors import ConfigError, DataError, MissingDataError
 from reflex.metrics.baselines import constant_correct
 from reflex.tracking.predictions import read_predictions
@@ -147,8 +148,7 @@ def _boolq_rows() -> list[dict[str, Any]]:
 
 
 def _lines(path: Path, rows: list[Any]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_lines(path, rows)
     return path
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pandas as pd
 import pytest
 
 from reflex.benchmarks.question_sensitivity import PAIRS, QUESTIONS, QuestionSensitivity
+from reflex.data.jsonl import write_lines
 from reflex.errors import ConfigError, DataError
 from reflex.metrics.sensitivity import DEFINITIONS, compute
 from reflex.tracking.predictions import read_predictions
@@ -130,7 +130,7 @@ def test_a_runs_record_and_page_hold_the_pairs_of_its_task_file(
         for i in range(6)
     ]
     path = tmp_path / "pairs.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(path, rows)
     pairs = "[{kind:opposite,a:good,b:bad},{kind:paraphrase,a:good,b:fine}]"
     ended = cli.run(
         *("backbone=tiny_llama", "device.dtype=float32", "tracker=none", "benchmark=task_file"),

@@ -30,13 +30,14 @@ from reflex.data.augment import (
 )
 from reflex.data.coverage import COMMON, check_coverage
 from reflex.data.guard import overlapping_ids
+from reflex.data.jsonl import write_lines
 from reflex.data.mixture import (
     MixtureConfig,
     Pool,
     apportion,
     load_mixture,
-    parted,
     shares,
+    without_shared_texts,
 )
 from reflex.data.rows import Row, read_jsonl
 from reflex.data.sources import Ask, Item, source, source_names
@@ -52,20 +53,15 @@ LOCAL = tuple(
 """Sources of local files; human_ratings comes as an asset (tests/test_human_ratings.py)."""
 
 
-def write(path: Path, rows: list[dict]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 @pytest.fixture
 def small_root(tmp_path: Path) -> Path:
     """A data folder with two small sources of the real shape."""
     texts = [f"message {i} about {'joy' if i % 2 else 'fear'}" for i in range(240)]
     labels = ("sadness", "joy", "love", "anger", "fear", "surprise")
     rows = [{"id": f"e{i}", "text": t, "label": labels[i % 6]} for i, t in enumerate(texts)]
-    write(tmp_path / "train" / "emotion_train.jsonl", rows[:200])
-    write(tmp_path / "train" / "emotion_test.jsonl", rows[200:])
-    write(
+    write_lines(tmp_path / "train" / "emotion_train.jsonl", rows[:200])
+    write_lines(tmp_path / "train" / "emotion_test.jsonl", rows[200:])
+    write_lines(
         tmp_path / "train" / "rotten_tomatoes.jsonl",
         [
             {"id": f"r{i}", "text": t, "label": "pos" if i % 2 else "neg"}
@@ -95,7 +91,7 @@ def test_every_source_gives_valid_rows_and_no_blocked_name(name: str, data_root:
 def test_sources_the_guard_and_benchmarks_read_the_same_folder(
     small_root: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    write(small_root / "s1bench" / "boolq.jsonl", [{"passage": "message 1 about joy"}])
+    write_lines(small_root / "s1bench" / "boolq.jsonl", [{"passage": "message 1 about joy"}])
     monkeypatch.setenv("HOME", str(small_root.parent))
     monkeypatch.setenv("REFLEX_DATA", f"~/{small_root.name}")
     assert len(source("emotion").items()) == 240
@@ -123,7 +119,7 @@ def test_a_row_that_is_not_of_its_source_is_named(
     name: str, file: str, row: Any, what: str, tmp_path: Path
 ):
     path = tmp_path / "train" / f"{file}.jsonl"
-    write(path, [row])
+    write_lines(path, [row])
     told = f"source {name}: {path}:1: not in the expected form ({what}"
     with pytest.raises(DataError, match=re.escape(told)):
         source(name).items(tmp_path)
@@ -241,7 +237,7 @@ def test_no_text_is_trained_on_in_one_source_and_held_out_in_another(data_root: 
     trained, held_out = sides(pools)
     # Two sources hold the same sentences, and pairs of one source share one.
     assert len(trained & held_out) > 200
-    trained, held_out = sides(parted(pools))
+    trained, held_out = sides(without_shared_texts(pools))
     assert not trained & held_out
     assert len(trained) > 20_000
     assert len(held_out) > 2_000
@@ -501,7 +497,7 @@ def test_neighbours_are_so_both_ways():
 def test_no_abstention_state_can_answer_its_question(tmp_path: Path):
     """nli and fact are adjacent: a premise may well say whether a claim is true, and the other way round."""
     numbers = range(240)
-    write(
+    write_lines(
         tmp_path / "train" / "snli_dev.jsonl",
         [
             {
@@ -513,7 +509,7 @@ def test_no_abstention_state_can_answer_its_question(tmp_path: Path):
             for i in numbers
         ],
     )
-    write(
+    write_lines(
         tmp_path / "train" / "fever_symmetric_dev.jsonl",
         [
             {

@@ -26,6 +26,7 @@ from reflex.benchmarks.task_file import TaskFile, read_tasks
 from reflex.benchmarks.tickets import Tickets, cannot_detect, half_width
 from reflex.benchmarks.words import combined, sources_of, word_of
 from reflex.config import register
+from reflex.data.jsonl import write_lines
 from reflex.data.rows import items_sha256, rows_sha256
 from reflex.errors import ConfigError, DataError
 from reflex.tasks.export import Export
@@ -83,8 +84,7 @@ def test_tickets_say_what_they_cannot_detect() -> None:
 
 
 def _lines(path: Path, rows: list[Any]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_lines(path, rows)
     return path
 
 

@@ -26,7 +26,7 @@ from reflex.data.contamination import assert_clean
 from reflex.data.coverage import check_coverage
 from reflex.data.guard import overlapping_ids
 from reflex.data.jsonl import canonical
-from reflex.data.overlap import told
+from reflex.data.overlap import normalised_texts
 from reflex.data.rows import Row
 from reflex.data.sources import Item, source
 from reflex.data.splits import hash_order
@@ -176,7 +176,9 @@ def load_mixture(config: MixtureConfig, root: Path | None = None) -> Mixture:
     Raises DataError.
     """
     assert_clean(mixture_names(config.sources), config.allow)
-    pools = parted({name: _pool(name, config, root) for name in sorted(config.sources)})
+    pools = without_shared_texts(
+        {name: _pool(name, config, root) for name in sorted(config.sources)}
+    )
     for pool in pools.values():
         check_coverage(pool)
     return Mixture(config, pools, shares(config, pools))
@@ -199,14 +201,14 @@ def _pool(name: str, config: MixtureConfig, root: Path | None) -> Pool:
     return Pool(name, each.family, first.kind, first.large, splits, too_long, len(overlapping))
 
 
-def parted(pools: Mapping[str, Pool]) -> dict[str, Pool]:
+def without_shared_texts(pools: Mapping[str, Pool]) -> dict[str, Pool]:
     """The pools without items, of either side, that share a text with one on the other side.
 
     The sides are the training split and the two held-out ones, over all sources: the same sentence may come
     from two of them, or stand in two pairs. Case and spacing do not count, nor texts of few words.
     """
     own_texts = {
-        (name, split, item.id): set(told(item.states[0]))
+        (name, split, item.id): set(normalised_texts(item.states[0]))
         for name, pool in pools.items()
         for split, items in pool.items.items()
         for item in items

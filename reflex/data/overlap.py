@@ -91,7 +91,7 @@ def texts(state: Any) -> Iterator[str]:
             yield from texts(value)
 
 
-def told(state: Any) -> Iterator[str]:
+def normalised_texts(state: Any) -> Iterator[str]:
     """The texts of a state that say enough to be known again, whatever case and spacing."""
     for text in texts(state):
         words = text.lower().split()
