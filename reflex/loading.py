@@ -70,8 +70,11 @@ def run_folder(run: str | Path, root: Path | None = None) -> Path:
     root = root or runs_folder()
     # Folders are named by the first 16 digits of the hash.
     name = str(run)[:16]
-    places = [] if "/" in name else sorted(root.glob(f"{name}*"))
-    found = [each for each in places if (each / RECORD).is_file()]
+    found = [
+        each.parent
+        for each in sorted(root.glob(f"*/{RECORD}"))
+        if name and each.parent.name.startswith(name)
+    ]
     if len(found) == 1:
         return found[0]
     if found:

@@ -307,7 +307,7 @@ def test_another_dtype_or_order_is_warned_about(tmp_path, caplog) -> None:
         ('{"schema": 1, "oops": 1}', "c.json: not a calibration"),
         (
             '{"schema": 1, "name": "", "rule": "global", "weighting": "rows", "temperatures": {"all": 0}}',
-            "temperature of 'all' is 0",
+            r"temperature of 'all' is 0\.0; it must be",
         ),
         (
             '{"schema": 1, "name": "", "rule": "globe", "weighting": "rows", "temperatures": {}}',
@@ -315,11 +315,16 @@ def test_another_dtype_or_order_is_warned_about(tmp_path, caplog) -> None:
         ),
         (
             '{"schema": 1, "name": "", "rule": "global", "weighting": "rows", "temperatures": [1.5]}',
-            "c.json: temperatures is not a JSON object; make it again",
+            "c.json: not a calibration .temperatures: .*; make it again",
         ),
         (
             '{"schema": 1, "name": "", "rule": "global", "weighting": "", "temperatures": {}, "fitted_on": 3}',
-            "c.json: fitted_on is not a JSON object",
+            "c.json: not a calibration .fitted_on: ",
+        ),
+        (
+            '{"schema": 1, "name": "", "rule": "global", "weighting": "", "temperatures": {}, '
+            '"prior": {"estimator": "permuted", "exact": [1]}}',
+            "c.json: not a calibration .prior.exact: ",
         ),
     ],
 )

@@ -273,6 +273,9 @@ def test_an_empty_runs_variable_is_one_that_is_not_set(monkeypatch: pytest.Monke
     assert compose().runs_dir == str(runs_folder()) == "runs"
     with pytest.raises(RecordError, match=r"nor a hash below runs/$"):
         run_folder("0123")
+    for pattern in ("", "*", "**", "?", "[0-9]*"):  # names, not patterns
+        with pytest.raises(RecordError, match="neither a folder with a record"):
+            run_folder(pattern)
     monkeypatch.setenv("REFLEX_RUNS", "there")
     assert compose().runs_dir == "there"
 

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
 from reflex.assets import sha256_of
 from reflex.calibration import buckets
 from reflex.calibration.prior import PositionPrior
@@ -45,6 +47,8 @@ class Calibration:
     fitted_on: dict[str, Any] = field(default_factory=dict)
     prior: PositionPrior | None = None
 
+    __pydantic_config__ = ConfigDict(extra="forbid")  # of its file
+
     def temperature(self, kind: str, readout: str, n_options: int) -> tuple[float, str | None]:
         """(T, bucket) of the finest fitted bucket; (1, None) where none was fitted."""
         for bucket in buckets.chain(self.rule, kind, readout, n_options):
@@ -76,22 +80,23 @@ class Calibration:
         if raw.get("schema") != SCHEMA:
             raise CalibrationError(f"schema {raw.get('schema')!r}, but this version reads {SCHEMA}")
         fields = {key: value for key, value in raw.items() if key != "schema"}
-        prior = fields.pop("prior", None)
         try:
-            found = cls(**fields, prior=None if prior is None else PositionPrior(**prior))
-        except TypeError as error:
-            raise CalibrationError(f"not a calibration ({error})") from None
-        for name in ("temperatures", "details", "fallbacks", "errors", "fitted_on"):
-            if not isinstance(getattr(found, name), dict):
-                raise CalibrationError(f"{name} is not a JSON object")
+            found = _SHAPE.validate_python(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise CalibrationError(f"not a calibration ({where}: {first['msg']})") from None
         if found.rule not in buckets.RULES:
             raise CalibrationError(f"rule {found.rule!r} is not one of {', '.join(buckets.RULES)}")
         for bucket, value in found.temperatures.items():
-            if not isinstance(value, int | float) or not 0 < value < float("inf"):
+            if not 0 < value < float("inf"):
                 raise CalibrationError(
                     f"temperature of {bucket!r} is {value!r}; it must be above 0"
                 )
         return found
+
+
+_SHAPE = TypeAdapter(Calibration)
 
 
 def read(path: str | Path) -> Calibration:

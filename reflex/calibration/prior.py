@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
 from reflex.calibration.scored import expansion
 from reflex.calibration.temperature import CONTENT_FREE
@@ -42,6 +43,8 @@ class PositionPrior:
     exact: dict[str, list[float]] = field(default_factory=dict)
     by_count: dict[str, list[float]] = field(default_factory=dict)
     n: dict[str, int] = field(default_factory=dict)
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # of a calibration file
 
     def places(self, kind: str, readout: str, keys: Sequence[str]) -> Floats | None:
         """Score of each place for these options, in any order; None when nothing is known."""
