@@ -132,14 +132,15 @@ def without_trained(suite: Suite, trained: Sequence[Row]) -> Suite:
     holds the same rows.
     """
     from reflex.calibration.fit import SPLIT
-    from reflex.data.overlap import told
+    from reflex.data.overlap import normalised_texts
 
     ids = {row.id.partition("#")[0] for row in trained}
-    texts = {text for row in trained for text in told(row.state)}
+    texts = {text for row in trained for text in normalised_texts(row.state)}
     found = {
         row.id
         for row in suite.rows
-        if row.split == SPLIT and (row.id in ids or not texts.isdisjoint(told(row.state)))
+        if row.split == SPLIT
+        and (row.id in ids or not texts.isdisjoint(normalised_texts(row.state)))
     }
     if found:
         log.warning(
