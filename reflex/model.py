@@ -71,6 +71,8 @@ class DecisionModel(torch.nn.Module):
             for name in getattr(readout, "parts", ()):  # what a router chooses from
                 if name not in built:
                     built[name] = _readout(readouts, name, backbone, style, forward)
+        for readout in built.values():
+            readout.check(built)
         self.built = built
         self.readouts = {kind: built[name] for kind, name in names.items()}
         styles = variants(style, backbone.tokens.template)

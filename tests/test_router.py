@@ -110,13 +110,11 @@ def test_with_a_limit_above_26_the_labels_that_are_there_decide(
 
 
 def test_a_part_without_labels_cannot_be_the_one_with_labels() -> None:
-    from reflex.contract import Choice
     from reflex.readouts.auto import Config
     from tests.test_pointer import model_with
 
-    model = model_with(choice="auto", auto=Config(labels="continuation"))
     with pytest.raises(ConfigError, match=r"readout\.auto\.labels=continuation: .*label_tokens"):
-        model.route(Choice(criteria={"a": None, "b": None}))
+        model_with(choice="auto", auto=Config(labels="continuation"))
 
 
 @pytest.mark.parametrize("head", ["pointer", "candidates"])

@@ -110,7 +110,7 @@ def _snapshot(path: str, revision: str | None, key: str) -> Path:
 
 
 def folder_sha256(folder: Path) -> str:
-    """One hash over the weight files of a folder (name and content, in name order).
+    """One hash over the weight files of a folder (name and content, in name order); of a single file, its own.
 
     Raises BackboneError where there is no *.safetensors, the only kind that is fetched and read.
     """

@@ -56,7 +56,7 @@ class PromptTokenizer:
 
     def encode_plain(self, text: str) -> list[int]:
         """Ids of ordinary text; never a control token. Raises BackboneError if one comes out."""
-        # Lone surrogates are legal in JSON strings and illegal in UTF-8; they become U+FFFD.
+        # Lone surrogates are legal in JSON strings and illegal in UTF-8; they become `?`.
         clean = text.encode("utf-8", "replace").decode() if not text.isascii() else text
         ids = self._plain.encode(clean, add_special_tokens=False).ids
         if not self._control_ids.isdisjoint(ids):

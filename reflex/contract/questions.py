@@ -173,7 +173,10 @@ def option_keys(question: Question) -> tuple[str, ...]:
 
 
 def question_is_described(question: Question) -> bool:
-    """Whether any option carries a description beyond its bare name (levels always do)."""
+    """Whether any option carries a description beyond its bare name (levels always do).
+
+    An empty description of a choice's option counts as one, of yes or no it does not.
+    """
     if isinstance(question, Noul):
         return bool(question.criteria and (question.criteria.true or question.criteria.false))
     if isinstance(question, Choice):

@@ -18,7 +18,8 @@ class ForwardConfig:
       row that `flat` was asked for) runs alone.
     row_tokens: length that rows of packed branches are filled to (measured: scripts/bench_forward.py).
     tree_row_tokens: length that rows of whole trees are filled to when gradients flow.
-    max_mask: entries of one block mask (rows × queries × keys); bounds memory by tokens squared.
+    max_mask: entries of one block mask (rows × queries × keys); bounds memory by tokens squared
+      (one row that has more stands alone).
     crossover_tokens: `auto` shares the prefix when re-reading it would cost more tokens than this.
     reuse_tokens: `auto` also shares prefixes at least this long, and any already cached, because later
       calls may ask about the same state (serving sets it; 0 = only what one call shares).

@@ -51,17 +51,17 @@ class Readout(base.Readout):
         super().__init__(config, backbone, style, forward)
         self.parts = (config.labels, config.head)
 
-    def route(self, question: Question, built: Mapping[str, base.Readout]) -> tuple[str, str]:
-        """(readout, why). `built`: the parts by name, of which `labels` says how many options it can label.
-
-        Raises ConfigError where that one has no labels.
-        """
-        count = len(option_keys(question))
-        limit, labels = self.config.max_label_options, built[self.config.labels].labels_at_once
-        if not labels:
+    def check(self, built: Mapping[str, base.Readout]) -> None:
+        """Raise ConfigError where the part that is to label options has no labels."""
+        if not built[self.config.labels].labels_at_once:
             raise ConfigError(
                 f"readout.auto.labels={self.config.labels}: lists no labelled options; use label_tokens"
             )
+
+    def route(self, question: Question, built: Mapping[str, base.Readout]) -> tuple[str, str]:
+        """(readout, why). `built`: the parts by name, of which `labels` says how many options it can label."""
+        count = len(option_keys(question))
+        limit, labels = self.config.max_label_options, built[self.config.labels].labels_at_once
         if count <= min(limit, labels):
             return self.config.labels, f"{count} options, each with a single-token label"
         if labels < limit:

@@ -60,6 +60,9 @@ class Readout:
         self.prefix = style.label_prefix(self.template)
         """What stands between the prompt and a label: nothing after a chat turn, a space after `Answer:`."""
 
+    def check(self, built: Mapping[str, Readout]) -> None:
+        """Raise ConfigError where this readout cannot work beside those the model has built."""
+
     def branches(
         self, question_id: str, question: Question, orders: Sequence[tuple[int, ...]]
     ) -> Iterable[Branch]:
