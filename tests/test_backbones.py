@@ -565,7 +565,7 @@ def test_a_head_that_is_more_than_linear_is_refused(
 def test_hidden_states_changed_before_the_head_are_refused() -> None:
     model, _ = random_model("llama", 0)
     check_head(model, "m")
-    model.lm_head.register_forward_pre_hook(lambda _, args: (args[0] * 2,))  # type: ignore[operator, union-attr]
+    model.lm_head.register_forward_pre_hook(lambda _, args: (args[0] * 2,))  # type: ignore[union-attr]
     with pytest.raises(BackboneError, match="backbone m: changes hidden states before its head"):
         check_head(model, "m")
 

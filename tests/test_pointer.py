@@ -242,7 +242,7 @@ def test_options_that_are_encoded_apart_count_and_keep_the_limits():
 
 
 @pytest.mark.parametrize("name", ["pointer", "candidates", "continuation"])
-def test_an_option_without_text_is_refused(name: str) -> None:
+def test_an_option_without_text_is_refused(name: str, monkeypatch) -> None:
     """Not scored by what stands around it: a line end, the space before a label, another row's padding."""
     model = model_with(**dict.fromkeys(("choice", "noul", "score"), name))
     for readout in model.built.values():
@@ -251,11 +251,9 @@ def test_an_option_without_text_is_refused(name: str) -> None:
         with pytest.raises(RequestError, match="option '' has no text"):
             model.prepare(_ask(options))
     # Text of which the tokenizer leaves nothing.
-    tokens = model.backbone.tokens
-    encode, tokens.encode = (
-        tokens.encode,
-        lambda pieces, **how: encode(pieces, **how) if len(pieces) > 1 else (),
-    )
+    encode = model.backbone.tokens.encode
+    none_of_one = lambda pieces, **how: encode(pieces, **how) if len(pieces) > 1 else ()  # noqa: E731
+    monkeypatch.setattr(model.backbone.tokens, "encode", none_of_one)
     with pytest.raises(RequestError, match="option 'a' has no text"):
         model.prepare(_ask(["a", "b"]))
 
@@ -319,6 +317,13 @@ def test_router_takes_labels_while_there_are_enough_and_says_why():
         direct = plain([Request(state="s", questions=few)]).scores[0]["few"].scores[0]
     assert torch.equal(routed, direct)
     assert set(model.heads) == {"pointer"}
+
+
+def test_no_negative_number_of_options_is_kept():
+    from reflex.readouts.candidates import Config as Candidates
+
+    with pytest.raises(ConfigError, match=r"readout\.candidates\.kept=-1: must not be negative"):
+        Candidates(kept=-1)
 
 
 def test_router_cannot_route_to_itself():
