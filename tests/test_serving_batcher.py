@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reflex.contract import parse_request
-from reflex.errors import NotReadyError, OverloadedError
+from reflex.errors import NotReadyError, OverloadedError, ReadoutError
 from reflex.serving.batcher import Batcher, BatchStats, Ticket
 from reflex.serving.config import ServeConfig
 from reflex.serving.slices import Slice, cut
@@ -27,13 +27,14 @@ class FakeModel:
         self.hold = threading.Event()
         self.hold.set()
         self.entered = threading.Event()
+        self.poison: Exception = RuntimeError("poison")
 
     def __call__(self, compiled: Sequence[Any]) -> list[dict[str, Any]]:
         self.batches.append(list(compiled))
         self.entered.set()
         self.hold.wait(10)
         if "poison" in compiled:
-            raise RuntimeError("poison")
+            raise self.poison
         return [{name: (name, len(self.batches))} for name in compiled]
 
 
@@ -182,6 +183,22 @@ def test_a_fault_stays_with_its_request(model: FakeModel) -> None:
         tickets["poison"].future.result(5)
     assert made.submit([piece("after")]).future.result(5)
     made.stop()
+
+
+@pytest.mark.parametrize(
+    ("error", "traceback"), [(RuntimeError("poison"), True), (ReadoutError("no numbers"), False)]
+)
+def test_what_a_fault_says_by_itself_is_logged_as_a_line(
+    model: FakeModel, caplog: pytest.LogCaptureFixture, error: Exception, traceback: bool
+) -> None:
+    model.poison = error
+    made = batcher(model)
+    with pytest.raises(type(error), match=str(error)):
+        made.submit([piece("poison")]).future.result(5)
+    made.stop()
+    (line,) = caplog.records
+    assert (line.exc_info is not None) == traceback
+    assert line.getMessage().endswith("RuntimeError" if traceback else "no numbers")
 
 
 class Leaving(Future[Any]):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reflex.decider import Decision
-from reflex.errors import NotReadyError, OverloadedError
+from reflex.errors import NotReadyError, OverloadedError, ReflexError
 from reflex.serving.config import ServeConfig
 from reflex.serving.memory import give_back
 from reflex.serving.slices import Slice
@@ -239,7 +239,10 @@ class Batcher:
     def _run_apart(self, batch: list[tuple[Ticket, Slice]], error: Exception) -> None:
         """A failed batch is asked again one by one, so that a fault stays with its request."""
         if len(batch) == 1:
-            log.error("a forward failed: %s", type(error).__name__, exc_info=error)
+            if isinstance(error, ReflexError):  # says itself what is wrong
+                log.error("a forward failed: %s", error)
+            else:
+                log.error("a forward failed: %s", type(error).__name__, exc_info=error)
             ticket = batch[0][0]
             with self._wake:
                 if ticket in self._waiting:
