@@ -6,7 +6,8 @@ refused, because a misspelt `criteria` would silently change what is asked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -20,9 +21,6 @@ from pydantic import (
 )
 
 from reflex.errors import RequestError
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 Text: TypeAlias = str | dict[str, JsonValue] | list[JsonValue]
 """Instructions and descriptions: a string, or structured JSON that is rendered as JSON."""
@@ -112,7 +110,9 @@ _QUESTION: TypeAdapter[Question] = TypeAdapter(Question)
 TYPES = ("choice", "noul", "score")
 
 
-def first_fault(error: ValidationError, raw: Any) -> tuple[tuple[str | int, ...], ErrorDetails]:
+def first_fault(
+    error: ValidationError, raw: Any
+) -> tuple[tuple[str | int, ...], Mapping[str, Any]]:
     """What is wrong first with `raw`, and the path to it: parts the caller sent, then a missing field's name.
 
     Where several types are allowed, pydantic names each in the path and tells each one's fault; the one found
